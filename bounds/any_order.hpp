@@ -1,0 +1,138 @@
+// Teams that bound every summation order of an algorithm, or one revealed tree. Host only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bounds/tracked.hpp"
+#include "ops/team.hpp"
+
+namespace opbound {
+
+namespace detail {
+
+/// Is every partial sum, in any order, exact? All terms are multiples of 2^q; if their magnitudes
+/// add up to at most 2^(digits + q), so do those of every part, and no addition rounds.
+class ExactInAnyOrder {
+ public:
+  void take(double x) {
+    if (x == 0) return;
+    const int exponent = std::ilogb(x);
+    const auto bits = std::bit_cast<std::uint64_t>(std::scalbn(x, 52 - exponent)) | (1ULL << 52);
+    const int q = exponent - 52 + std::countr_zero(bits & ((1ULL << 53) - 1));
+    if (q < lowest_) lowest_ = q;
+    total_ += abs(x);
+  }
+  bool holds(const Format& f) const {
+    return total_ == 0 || total_ * (1 + 0x1p-40) <= std::scalbn(1.0, f.digits + lowest_);
+  }
+
+ private:
+  double total_ = 0;
+  int lowest_ = 4096;
+};
+
+}  // namespace detail
+
+/// Sums bounded for every order: |fl(sum x') - sum x'| <= (n - 1) u sum |x'|, without restriction
+/// on n (Jeannerod and Rump 2013, "Improved error bounds for inner products in floating-point
+/// arithmetic"), x' being another execution's terms, |x'| <= |x| + spread.
+struct AnyOrderTeam {
+  template <class F>
+  auto sum(std::int64_t n, F term) const {
+    using T = decltype(term(std::int64_t{0}));
+    return sum_tracked(n, term, T{});
+  }
+
+  template <class F>
+  auto max(std::int64_t n, F term) const {
+    return HostTeam<1>{}.max(n, term);  // max does not round: its order does not matter
+  }
+
+  template <class F>
+  void map(std::int64_t n, F action) const {
+    HostTeam<1>{}.map(n, action);
+  }
+
+ private:
+  template <class F, class T>
+  static Tracked<T, Foreign> sum_tracked(std::int64_t n, F term, Tracked<T, Foreign>) {
+    using Value = Tracked<T, Foreign>;
+    if (n <= 0) return Sum::empty<Value>();
+    Value total = term(0);
+    double magnitude = total.far(), ours = total.size();
+    bool terms_known = total.radius == 0 && total.spread == 0;
+    detail::ExactInAnyOrder exact;
+    exact.take(to_double(total));
+    for (std::int64_t i = 1; i < n; ++i) {
+      const Value x = term(i);
+      total.value = total.value + x.value;
+      total.radius += x.radius;
+      total.spread += x.spread;
+      magnitude += x.far();
+      ours += x.size();
+      terms_known = terms_known && x.radius == 0 && x.spread == 0;
+      exact.take(to_double(x));
+    }
+    return with_local_terms(total, n, magnitude, ours,
+                            terms_known && exact.holds(Facts<T>::format));
+  }
+
+  /// The sums above have n roundings each: 1 + n 2^-52 covers them.
+  template <class T>
+  static Tracked<T, Foreign> with_local_terms(Tracked<T, Foreign> total, std::int64_t n,
+                                              double magnitude, double ours, bool exact) {
+    const double v = to_double(total);
+    if (!detail::is_finite(v))
+      return detail::not_finite<T, Foreign>(total.value, total.radius == 0 && total.spread == 0);
+    const double steps = static_cast<double>(n - 1);
+    const double grow = 1 + static_cast<double>(n) * 0x1p-52;
+    const double theirs = exact ? 0 : steps * Facts<T>::u * magnitude;
+    const double mine = exact ? 0 : steps * Facts<T>::u * ours;
+    total.radius = detail::up((total.radius + theirs) * grow);
+    total.spread = detail::up((total.spread + theirs + mine) * grow);
+    // a partial sum of theirs may be as large as the sum of all magnitudes
+    if (!(magnitude * grow + theirs <= Facts<T>::format.largest()))
+      total.radius = total.spread = detail::infinite;
+    return total;
+  }
+};
+
+/// A summation tree over n leaves: nodes in the order in which they can be added. Children below n
+/// are leaves; child n + k is the result of node k. The last node is the sum.
+struct SumTree {
+  std::int64_t leaves = 0;
+  std::vector<std::vector<std::int64_t>> nodes;
+};
+
+/// Sums along one tree, revealed by probing (Xie et al. 2025) or declared; other lengths fall back
+/// to any order. A node with k > 2 children adds them in any order: (k - 1) u sum |children|.
+struct TreeTeam {
+  const SumTree* tree;
+
+  template <class F>
+  auto sum(std::int64_t n, F term) const {
+    using T = decltype(term(std::int64_t{0}));
+    if (tree == nullptr || tree->leaves != n || n < 2) return AnyOrderTeam{}.sum(n, term);
+    std::vector<T> results;
+    results.reserve(tree->nodes.size());
+    for (const auto& children : tree->nodes) {
+      const auto child = [&](std::int64_t k) {
+        const std::int64_t c = children[static_cast<std::size_t>(k)];
+        return c < n ? term(c) : results[static_cast<std::size_t>(c - n)];
+      };
+      results.push_back(AnyOrderTeam{}.sum(static_cast<std::int64_t>(children.size()), child));
+    }
+    return results.back();
+  }
+  template <class F>
+  auto max(std::int64_t n, F term) const {
+    return HostTeam<1>{}.max(n, term);
+  }
+  template <class F>
+  void map(std::int64_t n, F action) const {
+    HostTeam<1>{}.map(n, action);
+  }
+};
+
+}  // namespace opbound

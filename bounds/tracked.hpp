@@ -1,0 +1,291 @@
+// Tracked<T>: a running error bound (Wilkinson 1986; Higham 2002, section 3.3) as a number type.
+//
+// A kernel run over Tracked<T> computes what it computes over T, and beside every value
+//   radius: |value - exact| <= radius, exact being the same algorithm over the real numbers.
+// Two kinds of kernel:
+//   Own      this very kernel, order and input: bits are known, so operations that were exact add
+//   nothing. Foreign  any kernel of this algorithm with the declared accuracy of its functions. Its
+//   values are not
+//            ours: `spread` bounds |theirs - ours|, and local errors are taken at |ours| + spread.
+//            `radius` then bounds |theirs - exact|.
+// After pivot(p) the exact result no longer depends on p, so the radius of p is dropped; the spread
+// stays.
+//
+// The radius is fp64 whatever T is. Every update is a sum of products of non-negative terms with at
+// most 7 roundings on any path, DoubleDouble's size taken from its high part among them; it is
+// multiplied by 1 + 2^-49 > (1 + 2^-53)^15, and lifted by the smallest subnormal where a product
+// may have underflowed.
+//
+// A value that is not finite has radius 0 where an exact infinity made it, else infinity: then
+// nothing is claimed of it.
+#pragma once
+
+#include <cstdlib>
+#include <limits>
+
+#include "bounds/facts.hpp"
+#include "ops/number.hpp"
+
+namespace opbound {
+
+/// This very kernel: functions are as accurate as ours, nothing else can be computed.
+struct Own {
+  static constexpr bool foreign = false;
+};
+
+namespace detail {
+template <bool foreign>
+struct Spread {
+  double spread = 0;
+};
+template <>
+struct Spread<false> {
+  static constexpr double spread = 0;
+};
+
+inline constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// Covers up to fifteen roundings of a sum of products of non-negative terms.
+OPBOUND_HD inline double up(double x) { return x * (1 + 0x1p-49); }
+inline constexpr double shrink = 1 - 0x1p-49;  // the same for divisors
+
+/// a b for a radius: never rounded to 0, and 0 * infinity is 0 (no error is no error).
+OPBOUND_HD inline double times(double a, double b) {
+  if (a == 0 || b == 0) return 0;
+  const double product = a * b;
+  return product < 0x1p-960 ? product + 0x1p-1074 : product;
+}
+OPBOUND_HD inline bool is_finite(double x) { return magnitude_bits(x) < infinity_bits; }
+OPBOUND_HD inline double positive_part(double x) { return x > 0 ? x : 0; }
+}  // namespace detail
+
+template <class T, class K = Own>
+struct Tracked : detail::Spread<K::foreign> {
+  T value{};
+  double radius = 0;
+
+  Tracked() = default;
+  OPBOUND_HD explicit Tracked(T exact) : value(exact) {}
+
+  OPBOUND_HD double size() const { return abs(to_double(value)); }
+  /// Largest and smallest magnitude that another execution's value may have.
+  OPBOUND_HD double far() const { return size() + this->spread; }
+  OPBOUND_HD double near() const { return detail::positive_part(size() - this->spread); }
+};
+
+template <class T, class K>
+OPBOUND_HD double to_double(Tracked<T, K> x) {
+  return to_double(x.value);
+}
+
+namespace detail {
+
+/// What an operation makes of its operands' errors before it rounds: `radius` for the difference to
+/// the exact result, `spread` for the difference to our result.
+struct Propagated {
+  double radius;
+  double spread;
+};
+
+/// Local error e |fl(z)| + eta, taken where another execution's value may lie.
+OPBOUND_HD inline double local_term(LocalError e, double size, double spread) {
+  return times(e.relative, size + spread) + e.absolute;
+}
+
+/// A result that is not finite: claimed only if exact infinities made it.
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> not_finite(T value, bool made_by_exact_infinity) {
+  Tracked<T, K> r(value);
+  const double v = to_double(value);
+  r.radius = v == v && made_by_exact_infinity ? 0 : infinite;
+  if constexpr (K::foreign) r.spread = r.radius;
+  return r;
+}
+
+/// radius = propagated + local; theirs and ours both round, so spread takes both local terms.
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> finish(T value, Propagated p, LocalError theirs, LocalError ours,
+                                bool exact) {
+  Tracked<T, K> r(value);
+  const double size = r.size();
+  if constexpr (K::foreign) {
+    const bool nothing_rounds = exact && p.spread == 0;
+    const double local = nothing_rounds ? 0 : local_term(theirs, size, p.spread);
+    const double mine = exact ? 0 : local_term(ours, size, 0);
+    r.radius = up(p.radius + local);
+    r.spread = up(p.spread + local + mine);
+    if (!(size + r.spread <= Facts<T>::format.largest())) r.radius = r.spread = infinite;
+  } else {
+    r.radius = up(p.radius + (exact ? 0 : local_term(ours, size, 0)));
+  }
+  if (!(r.radius >= 0)) r.radius = infinite;
+  return r;
+}
+
+template <class T, class K>
+OPBOUND_HD bool is_exact_infinity(Tracked<T, K> x) {
+  return x.radius == 0 && x.spread == 0 && !is_finite(to_double(x)) && to_double(x) == to_double(x);
+}
+
+}  // namespace detail
+
+// ---- operations
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> operator+(Tracked<T, K> a, Tracked<T, K> b) {
+  const T sum = a.value + b.value;
+  if (!detail::is_finite(to_double(sum)))
+    return detail::not_finite<T, K>(sum,
+                                    detail::is_exact_infinity(a) || detail::is_exact_infinity(b));
+  // |(a' + b') - (a + b)| <= ra + rb
+  return detail::finish<T, K>(sum, {a.radius + b.radius, a.spread + b.spread}, Facts<T>::add,
+                              Facts<T>::add, Facts<T>::exact_sum(a.value, b.value, sum));
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> operator-(Tracked<T, K> a) {
+  a.value = -a.value;
+  return a;
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> operator-(Tracked<T, K> a, Tracked<T, K> b) {
+  return a + (-b);
+}
+
+namespace detail {
+/// |a' b' - a b| <= |a'| rb + |b'| ra + ra rb, with |a'| <= far(a).
+template <class T, class K>
+OPBOUND_HD Propagated propagate_product(Tracked<T, K> a, Tracked<T, K> b) {
+  const auto combined = [](double x, double y, double ex, double ey) {
+    return times(x, ey) + times(y, ex) + times(ex, ey);
+  };
+  return {combined(a.far(), b.far(), a.radius, b.radius),
+          combined(a.size(), b.size(), a.spread, b.spread)};
+}
+}  // namespace detail
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> operator*(Tracked<T, K> a, Tracked<T, K> b) {
+  const T product = a.value * b.value;
+  if (!detail::is_finite(to_double(product)))
+    return detail::not_finite<T, K>(product,
+                                    detail::is_exact_infinity(a) || detail::is_exact_infinity(b));
+  return detail::finish<T, K>(product, detail::propagate_product(a, b), Facts<T>::multiply,
+                              Facts<T>::multiply,
+                              Facts<T>::exact_product(a.value, b.value, product));
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> b) {
+  const T quotient = a.value / b.value;
+  const double q = to_double(quotient);
+  if (!detail::is_finite(q))
+    return detail::not_finite<T, K>(quotient,
+                                    (detail::is_exact_infinity(a) && b.radius == 0) ||
+                                        (to_double(b) == 0 && b.radius == 0 && a.radius == 0));
+  if (detail::is_exact_infinity(b)) return Tracked<T, K>(quotient);
+  // |a'/b' - a/b| <= (ra + |a'/b'| rb) / (|b'| - rb), |a'/b'| <= far(a) / near(b)
+  const double lowest = b.near() * detail::shrink - b.radius;
+  if (!(lowest > 0)) return detail::not_finite<T, K>(quotient, false);
+  const double largest = a.far() / (b.near() * detail::shrink);
+  const detail::Propagated p{
+      (a.radius + detail::times(largest, b.radius)) / (lowest * detail::shrink),
+      (a.spread + detail::times(a.size() / (b.size() * detail::shrink), b.spread)) /
+          (b.near() * detail::shrink)};
+  return detail::finish<T, K>(quotient, p, Facts<T>::divide, Facts<T>::divide,
+                              Facts<T>::exact_quotient(a.value, b.value, quotient));
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> fma(Tracked<T, K> a, Tracked<T, K> b, Tracked<T, K> c) {
+  const T result = fma(a.value, b.value, c.value);
+  if (!detail::is_finite(to_double(result)))
+    return detail::not_finite<T, K>(result, detail::is_exact_infinity(a) ||
+                                                detail::is_exact_infinity(b) ||
+                                                detail::is_exact_infinity(c));
+  detail::Propagated p = detail::propagate_product(a, b);
+  p.radius += c.radius;
+  p.spread += c.spread;
+  const bool exact = Facts<T>::exact_product(a.value, b.value, from<T>(0.0)) &&
+                     Facts<T>::exact_sum(from<T>(0.0), c.value, result);
+  return detail::finish<T, K>(result, p, Facts<T>::fused, Facts<T>::fused, exact);
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> sqrt(Tracked<T, K> a) {
+  const T root = sqrt(a.value);
+  if (!detail::is_finite(to_double(root)))
+    return detail::not_finite<T, K>(root, detail::is_exact_infinity(a));
+  // |sqrt a' - sqrt a| <= r / (sqrt a' + sqrt(a' - r)), and always <= sqrt r
+  const auto step = [](double reference, double r) {
+    if (r == 0) return 0.0;
+    const double sum = sqrt(reference) + sqrt(detail::positive_part(reference - r));
+    const double by_slope = r / (sum * detail::shrink);
+    const double by_root = detail::up(sqrt(r));
+    return by_slope < by_root ? by_slope : by_root;
+  };
+  return detail::finish<T, K>(root, {step(a.near(), a.radius), step(a.size(), a.spread)},
+                              Facts<T>::root, Facts<T>::root, Facts<T>::exact_root(a.value, root));
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> abs(Tracked<T, K> a) {
+  a.value = abs(a.value);
+  return a;
+}
+
+/// max and min are Lipschitz with constant 1 in the maximum norm; picking one operand's radius
+/// would be wrong.
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> max(Tracked<T, K> a, Tracked<T, K> b) {
+  Tracked<T, K> r(max(a.value, b.value));
+  r.radius = a.radius > b.radius ? a.radius : b.radius;
+  if constexpr (K::foreign) r.spread = a.spread > b.spread ? a.spread : b.spread;
+  return r;
+}
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> min(Tracked<T, K> a, Tracked<T, K> b) {
+  return -max(-a, -b);
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> pivot(Tracked<T, K> x) {
+  x.radius = 0;
+  return x;
+}
+
+/// Only exact values decide branches; a kernel that asks of a rounded one is wrong.
+template <class T, class K>
+OPBOUND_HD bool is_negative(Tracked<T, K> x) {
+  if (x.radius != 0 || x.spread != 0) {
+#ifdef __CUDA_ARCH__
+    __trap();
+#else
+    std::abort();
+#endif
+  }
+  return is_negative(x.value);
+}
+
+/// An input or constant that T cannot hold is rounded once; its error is known.
+template <class T, class K>
+struct Conversion<Tracked<T, K>> {
+  OPBOUND_HD static Tracked<T, K> from(double x) {
+    Tracked<T, K> r(opbound::from<T>(x));
+    const double v = to_double(r.value);
+    if (v != x && x == x)
+      r.radius = detail::is_finite(v) ? detail::up(abs(v - x)) : detail::infinite;
+    return r;
+  }
+  /// |v - (high + low)| <= |v - high| + |low|, and the constant itself is known to 2^-106.
+  OPBOUND_HD static Tracked<T, K> from(Real x) {
+    Tracked<T, K> r(constant<T>(x));
+    r.radius = detail::up(abs((to_double(r.value) - x.high) - x.low) + 0x1p-105 * abs(x.high));
+    return r;
+  }
+};
+
+}  // namespace opbound
+
+#include "bounds/tracked_functions.hpp"  // IWYU pragma: keep

@@ -1,0 +1,215 @@
+// Elementary functions of Tracked: what an error of the argument becomes, and the function's own
+// error.
+//
+// For a smooth f: |f(a') - f(a)| <= L |a' - a|, L the largest |f'| within radius + spread of our
+// argument. exp, exp2, expm1, log, log1p and rsqrt have sharper closed forms. The radius itself is
+// computed with this project's own fp64 functions, whose stated error (at most 2 ulp) `up` covers;
+// so host and device agree.
+#pragma once
+
+#include <array>
+
+#include "bounds/tracked.hpp"
+
+namespace opbound {
+
+/// Largest error of each function in ulp of the working format against the correctly rounded result
+/// (NVIDIA's convention), as a provider declares it. 0: correctly rounded.
+struct FunctionErrors {
+  std::array<double, 12> ulp{};
+  OPBOUND_HD constexpr double of(Function f) const { return ulp[static_cast<int>(f)]; }
+};
+
+/// CUDA's documented errors of its fp32 functions without fast math (CUDA C++ Programming Guide,
+/// table of maximum ulp errors): "not a guarantee", so a table of our own measures them.
+inline constexpr FunctionErrors cuda_function_errors{{2, 2, 1, 1, 1, 2, 2, 4, 2, 2, 2, 4}};
+
+/// Any kernel of the algorithm whose functions are as accurate as declared. Host only: the
+/// declaration in force is a property of the thread, set by Foreign::Scope around one bound.
+struct Foreign {
+  static constexpr bool foreign = true;
+  static inline thread_local FunctionErrors declared{};
+
+  class Scope {
+   public:
+    explicit Scope(const FunctionErrors& errors) : previous_(declared) { declared = errors; }
+    ~Scope() { declared = previous_; }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    FunctionErrors previous_;
+  };
+};
+
+namespace detail {
+
+/// k ulp from the correctly rounded result: |f - z| <= u |z| + 2 k u (1 + u) |z|, underflow (2 k +
+/// 1) eta; (1 + 2 u) turns |z| into our computed |fl(z)|.
+template <class T, class K>
+OPBOUND_HD LocalError declared_error(Function f) {
+  if constexpr (K::foreign) {
+    constexpr double u = Facts<T>::u;
+    const double k = K::declared.of(f);
+    return {(u + 2 * k * u * (1 + u)) * (1 + 2 * u), (2 * k + 1) * Facts<T>::format.eta()};
+  } else {
+    return Facts<T>::function(f);
+  }
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> finish_function(Function f, T value, Propagated p, bool exact = false) {
+  return finish<T, K>(value, p, declared_error<T, K>(f), Facts<T>::function(f), exact);
+}
+
+/// The exact f(ours) is at most |fl| (1 + 2 e) + eta.
+template <class T>
+OPBOUND_HD double largest_exact(Function f, T value) {
+  const LocalError e = Facts<T>::function(f);
+  return abs(to_double(value)) * (1 + 2 * e.relative) + e.absolute;
+}
+
+/// exp-like: f(a') <= E exp(s d), |f(a') - f(a)| <= f(a') expm1(s r); s = 1 or ln 2, E >= f(ours).
+template <class T, class K>
+OPBOUND_HD Propagated propagate_exponential(Tracked<T, K> a, double largest, double scale) {
+  const double grown = times(largest, exp(up(scale * a.spread)));
+  return {times(grown, expm1(up(scale * a.radius))), times(largest, expm1(up(scale * a.spread)))};
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> exponential(Function f, Tracked<T, K> a, T value, double scale) {
+  if (!is_finite(to_double(value))) return not_finite<T, K>(value, is_exact_infinity(a));
+  if (is_exact_infinity(a)) return Tracked<T, K>(value);
+  return finish_function<T, K>(f, value, propagate_exponential(a, largest_exact(f, value), scale),
+                               to_double(a) == 0);
+}
+
+/// log-like of a positive s (s = a, or 1 + a): |log s' - log s| <= -log1p(-r / s').
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> logarithm(Function f, Tracked<T, K> a, T value, double s, bool exact) {
+  if (!is_finite(to_double(value)))
+    return not_finite<T, K>(value,
+                            is_exact_infinity(a) || (s == 0 && a.radius == 0 && a.spread == 0));
+  const double lowest = (s - a.spread) * shrink;
+  if (!(a.radius < lowest * shrink) || !(a.spread < s * shrink))
+    return not_finite<T, K>(value, is_exact_infinity(a));
+  const auto step = [](double r, double reference) {
+    return r == 0 ? 0 : -log1p(-(r / (reference * shrink)));
+  };
+  return finish_function<T, K>(f, value, {step(a.radius, lowest), step(a.spread, s * shrink)},
+                               exact);
+}
+
+/// f with |f'| <= slope near the argument.
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> smooth(Function f, Tracked<T, K> a, T value, double slope, bool exact) {
+  if (!is_finite(to_double(value))) return not_finite<T, K>(value, false);
+  return finish_function<T, K>(f, value, {times(slope, a.radius), times(slope, a.spread)}, exact);
+}
+
+/// Smallest |argument| of any execution, exact or rounded.
+template <class T, class K>
+OPBOUND_HD double nearest_argument(Tracked<T, K> a) {
+  return positive_part(a.near() * shrink - a.radius);
+}
+
+/// |erf'(t)| = 2/sqrt(pi) exp(-t^2), largest at the smallest |t|.
+OPBOUND_HD inline double erf_slope(double t) {
+  return up(0x1.20dd750429b6ep+0 * exp(-(t * t) * shrink));
+}
+
+/// tanh'(t) = 4 w / (1 + w)^2, w = exp(-2 t), falling in |t|.
+OPBOUND_HD inline double tanh_slope(double t) {
+  const double w = exp(-2 * t);
+  return up(4 * w / ((1 + w) * (1 + w)));
+}
+
+}  // namespace detail
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> exp(Tracked<T, K> a) {
+  return detail::exponential<T, K>(Function::exp, a, exp(a.value), 1);
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> exp2(Tracked<T, K> a) {
+  return detail::exponential<T, K>(Function::exp2, a, exp2(a.value), 0x1.62e42fefa39f0p-1);
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> expm1(Tracked<T, K> a) {
+  const T value = expm1(a.value);
+  if (!detail::is_finite(to_double(value)))
+    return detail::not_finite<T, K>(value, detail::is_exact_infinity(a));
+  if (detail::is_exact_infinity(a)) return Tracked<T, K>(value);
+  // expm1 and exp differ by 1, so errors propagate as exp's do, from exp(a) = 1 + expm1(a)
+  const double largest = 1 + detail::largest_exact(Function::expm1, value);
+  return detail::finish_function<T, K>(
+      Function::expm1, value, detail::propagate_exponential(a, largest, 1), to_double(a) == 0);
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> log(Tracked<T, K> a) {
+  return detail::logarithm<T, K>(Function::log, a, log(a.value), to_double(a), to_double(a) == 1);
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> log1p(Tracked<T, K> a) {
+  return detail::logarithm<T, K>(Function::log1p, a, log1p(a.value),
+                                 (1 + to_double(a)) * detail::shrink, to_double(a) == 0);
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> tanh(Tracked<T, K> a) {
+  const double slope = detail::tanh_slope(detail::nearest_argument(a));
+  return detail::smooth<T, K>(Function::tanh, a, tanh(a.value), slope,
+                              to_double(a) == 0 || detail::is_exact_infinity(a));
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> erf(Tracked<T, K> a) {
+  const double slope = detail::erf_slope(detail::nearest_argument(a));
+  return detail::smooth<T, K>(Function::erf, a, erf(a.value), slope,
+                              to_double(a) == 0 || detail::is_exact_infinity(a));
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> erfc(Tracked<T, K> a) {
+  const double slope = detail::erf_slope(detail::nearest_argument(a));
+  return detail::smooth<T, K>(Function::erfc, a, erfc(a.value), slope,
+                              to_double(a) == 0 || detail::is_exact_infinity(a));
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> sin(Tracked<T, K> a) {
+  return detail::smooth<T, K>(Function::sin, a, sin(a.value), 1, to_double(a) == 0);
+}
+
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> cos(Tracked<T, K> a) {
+  return detail::smooth<T, K>(Function::cos, a, cos(a.value), 1, to_double(a) == 0);
+}
+
+/// |1/sqrt(s') - 1/sqrt(s)| <= (1/sqrt(s')) ((1 - r/s')^(-1/2) - 1)
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> rsqrt(Tracked<T, K> a) {
+  const T value = rsqrt(a.value);
+  const double s = to_double(a);
+  if (!detail::is_finite(to_double(value)))
+    return detail::not_finite<T, K>(value, s == 0 && a.radius == 0 && a.spread == 0);
+  if (detail::is_exact_infinity(a)) return Tracked<T, K>(value);
+  const double lowest = (s - a.spread) * detail::shrink;
+  if (!(a.radius < lowest * detail::shrink) || !(a.spread < s * detail::shrink))
+    return detail::not_finite<T, K>(value, false);
+  const auto growth = [](double r, double reference) {
+    return r == 0 ? 0 : expm1(-0.5 * log1p(-(r / (reference * detail::shrink))));
+  };
+  const double largest = detail::largest_exact(Function::rsqrt, value);
+  const double by_spread = growth(a.spread, s * detail::shrink);
+  return detail::finish_function<T, K>(
+      Function::rsqrt, value,
+      {detail::times(largest * (1 + by_spread), growth(a.radius, lowest)),
+       detail::times(largest, by_spread)});
+}
+
+}  // namespace opbound
