@@ -124,16 +124,19 @@ OPBOUND_HD constexpr double ulp(const Format& f, double x) {
 /// x rounded to nearest, ties to even, in one step; NaN stays NaN.
 ///
 /// Adding and subtracting c = 1.5 * 2^(q + 52) rounds to a multiple of 2^q, since doubles around c
-/// are 2^q apart and c / 2^q is even.
+/// are 2^q apart and c / 2^q is even. q is x's quantum exponent, held inside the format's range so
+/// that no branch is needed: a larger x stays larger than the largest value.
 OPBOUND_HD constexpr double round_to(const Format& f, double x) {
+  if (f.kind == Kind::fp64) return x;
   const std::uint64_t magnitude = detail::magnitude_bits(x);
-  if (magnitude > detail::infinity_bits || f.kind == Kind::fp64) return x;
-  if (magnitude >= std::bit_cast<std::uint64_t>(power_of_two(f.exponent_max + 1)))
-    return detail::overflowed(f, x);
-  const double c = 1.5 * power_of_two(detail::quantum_exponent(f, x) + 52);
-  const double rounded = detail::with_sign_of((x + c) - c, x);
-  const bool beyond = detail::magnitude_bits(rounded) > std::bit_cast<std::uint64_t>(f.largest());
-  return beyond ? detail::overflowed(f, x) : rounded;
+  const auto low = std::bit_cast<std::uint64_t>(f.smallest_normal());
+  const auto high = std::bit_cast<std::uint64_t>(power_of_two(f.exponent_max + 1));
+  const std::uint64_t held = magnitude < low ? low : magnitude > high ? high : magnitude;
+  const std::uint64_t shift = static_cast<std::uint64_t>(53 - f.digits) << 52;
+  const double power = std::bit_cast<double>((held & detail::infinity_bits) + shift);
+  const double c = 1.5 * power;  // power = 2^(q + 52)
+  const double rounded = (std::bit_cast<double>(magnitude) + c) - c;
+  return rounded > f.largest() ? detail::overflowed(f, x) : detail::with_sign_of(rounded, x);
 }
 
 /// x rounded toward zero; a finite value beyond the largest one becomes the largest.
@@ -163,17 +166,17 @@ OPBOUND_HD constexpr double round_stochastic(const Format& f, double x, std::uin
                               x);
 }
 
-/// Bit pattern of a value that f holds exactly (round first); NaN gives the canonical quiet NaN.
+/// Bit pattern of a value that f holds exactly (round first); NaN, and infinity where f has none,
+/// gives the canonical quiet NaN.
 OPBOUND_HD constexpr std::uint64_t encode(const Format& f, double x) {
   const std::uint64_t sign = std::bit_cast<std::uint64_t>(x) >> 63;
   const std::uint64_t magnitude = detail::magnitude_bits(x);
   const int stored_bits = f.kind == Kind::tf32 ? 32 : f.bits();
   const int fraction_bits = f.kind == Kind::tf32 ? 23 : f.digits - 1;
   const std::uint64_t all_exponents = (std::uint64_t{1} << (stored_bits - 1 - fraction_bits)) - 1;
-  if (magnitude > detail::infinity_bits) {
-    if (f.kind == Kind::e4m3) return 0x7f;
+  if (magnitude >= detail::infinity_bits && f.kind == Kind::e4m3) return 0x7f;
+  if (magnitude > detail::infinity_bits)
     return (all_exponents << fraction_bits) | (std::uint64_t{1} << (fraction_bits - 1));
-  }
   const std::uint64_t signed_zero = sign << (stored_bits - 1);
   if (magnitude == detail::infinity_bits) return signed_zero | (all_exponents << fraction_bits);
   if (f.kind == Kind::fp64) return std::bit_cast<std::uint64_t>(x);
