@@ -1,0 +1,34 @@
+# The target `tidy`: clang-tidy 14 over every source, each one again only when it or a header it
+# includes has changed.
+find_program(OPBOUND_CLANG_TIDY NAMES clang-tidy-14)
+mark_as_advanced(OPBOUND_CLANG_TIDY)
+if(NOT OPBOUND_CLANG_TIDY)
+  return()
+endif()
+
+file(GLOB_RECURSE tidy_sources CONFIGURE_DEPENDS
+     ops/*.cpp reference/*.cpp bounds/*.cpp suites/*.cpp reports/*.cpp distributed/*.cpp
+     tools/*.cpp tests/test_*.cpp)
+foreach(source IN LISTS core_sources)  # the generated ones bring the op headers
+  if(IS_ABSOLUTE ${source})
+    list(APPEND tidy_sources ${source})
+  endif()
+endforeach()
+
+set(stamps "")
+foreach(source IN LISTS tidy_sources)
+  cmake_path(GET source FILENAME name)
+  set(stamp ${PROJECT_BINARY_DIR}/tidy/${name})
+  add_custom_command(
+    OUTPUT ${stamp}
+    COMMAND ${OPBOUND_CLANG_TIDY} -p ${PROJECT_BINARY_DIR} --quiet ${source}
+    COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -I${PROJECT_SOURCE_DIR} -I${PROJECT_BINARY_DIR}
+            -MM -MT ${stamp} -MF ${stamp}.d ${source}
+    COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+    DEPENDS ${source} ${PROJECT_SOURCE_DIR}/.clang-tidy opbound_version_header_file
+    DEPFILE ${stamp}.d
+    COMMENT "clang-tidy ${name}" VERBATIM)
+  list(APPEND stamps ${stamp})
+endforeach()
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tidy)
+add_custom_target(tidy DEPENDS ${stamps})
