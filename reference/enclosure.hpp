@@ -1,0 +1,364 @@
+// Enclosure: an interval with MPFR ends that certainly contains the exact value.
+//
+// The law: for points inside the operands, the exact result is inside the result. Every lower end
+// is rounded down and every upper end up, at the working precision (reference/mpfr.hpp).
+//  - A point (low == high) is the exact value itself; operations on points follow IEEE 754-2019
+//    with its infinities, NaN and signed zeros, and are points where the result is exact.
+//  - A NaN enclosure says that the definition's value is NaN.
+//  - The whole line says that nothing is known, not even that the value is a number: an operation
+//    that is NaN for some points of its operands and a number for others gives it, and every
+//    operation keeps it.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "reference/exact.hpp"
+#include "reference/mpfr.hpp"
+
+namespace opbound {
+
+class Enclosure {
+ public:
+  /// The point 0.
+  Enclosure() = default;
+  /// [low, high], or NaN if both are.
+  Enclosure(Mpfr low, Mpfr high) : low_(std::move(low)), high_(std::move(high)) {
+    assert(mpfr_lessequal_p(low_.get(), high_.get()) != 0 || (opbound::is_nan(low_) && is_nan()));
+  }
+
+  static Enclosure nan();
+  static Enclosure whole_line();
+
+  const Mpfr& low() const { return low_; }
+  const Mpfr& high() const { return high_; }
+
+  bool is_nan() const { return opbound::is_nan(high_); }
+  bool is_point() const { return mpfr_equal_p(low_.get(), high_.get()) != 0; }
+  bool is_whole_line() const {
+    return has_infinite_end() && mpfr_inf_p(low_.get()) != 0 && mpfr_inf_p(high_.get()) != 0 &&
+           !is_point();
+  }
+  bool has_infinite_end() const {
+    return mpfr_inf_p(low_.get()) != 0 || mpfr_inf_p(high_.get()) != 0;
+  }
+  bool contains_zero() const { return mpfr_sgn(low_.get()) <= 0 && mpfr_sgn(high_.get()) >= 0; }
+  bool contains(const Mpfr& x) const {
+    return mpfr_lessequal_p(low_.get(), x.get()) != 0 &&
+           mpfr_lessequal_p(x.get(), high_.get()) != 0;
+  }
+
+ private:
+  Mpfr low_;
+  Mpfr high_;
+};
+
+namespace detail {
+
+/// f(operands) at the working precision in one rounding mode.
+template <class F, class... Operands>
+Mpfr directed(mpfr_rnd_t rounding, F f, const Operands&... operands) {
+  Mpfr result = Mpfr::uninitialised(working_precision_bits);
+  f(result.get(), operands.get()..., rounding);
+  return result;
+}
+
+/// f at points: evaluated once and rounded up, so that x - x is +0 as IEEE 754-2019 has it; where
+/// MPFR's ternary value says that this was inexact, the exact value lies above the number below.
+template <class F, class... Points>
+Enclosure at_point(F f, const Points&... points) {
+  Mpfr high = Mpfr::uninitialised(working_precision_bits);
+  const int ternary = f(high.get(), points.high().get()..., MPFR_RNDU);
+  Mpfr low = high;
+  if (ternary != 0) mpfr_nextbelow(low.get());
+  return {std::move(low), std::move(high)};
+}
+
+/// A function of one argument as MPFR declares it.
+using MpfrFunction = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
+
+inline Enclosure rising(MpfrFunction f, const Enclosure& x) {
+  if (x.is_point()) return at_point(f, x);
+  if (x.is_whole_line()) return x;
+  return {directed(MPFR_RNDD, f, x.low()), directed(MPFR_RNDU, f, x.high())};
+}
+
+inline Enclosure falling(MpfrFunction f, const Enclosure& x) {
+  if (x.is_point()) return at_point(f, x);
+  if (x.is_whole_line()) return x;
+  return {directed(MPFR_RNDD, f, x.high()), directed(MPFR_RNDU, f, x.low())};
+}
+
+/// A sum's ends; infinity - infinity at one end only means that nothing is known.
+inline Enclosure sum_of_ends(Mpfr low, Mpfr high, const Enclosure& a, const Enclosure& b) {
+  if (a.is_nan() || b.is_nan()) return Enclosure::nan();
+  if (is_nan(low) || is_nan(high)) return Enclosure::whole_line();
+  return {std::move(low), std::move(high)};
+}
+
+inline bool is_nonnegative(const Enclosure& x) { return mpfr_sgn(x.low().get()) >= 0; }
+inline bool is_nonpositive(const Enclosure& x) { return mpfr_sgn(x.high().get()) <= 0; }
+
+/// The end of x that the product's upper (or lower) end is made of; not for two factors of mixed
+/// sign. A factor of constant sign is a monotone map of x; under one of mixed sign x's end of the
+/// larger magnitude makes both ends.
+inline const Mpfr& factor_end(const Enclosure& x, const Enclosure& other, bool is_upper) {
+  if (is_nonnegative(other)) return is_upper ? x.high() : x.low();
+  if (is_nonpositive(other)) return is_upper ? x.low() : x.high();
+  return is_nonnegative(x) ? x.high() : x.low();
+}
+
+inline bool has_mixed_sign(const Enclosure& x) { return !is_nonnegative(x) && !is_nonpositive(x); }
+
+/// x^2 for an interval that is not a point: both factors are the same number.
+inline Enclosure square(const Enclosure& x) {
+  if (x.is_whole_line() || x.is_nan()) return x;
+  if (has_mixed_sign(x)) {
+    return {Mpfr(),
+            max(directed(MPFR_RNDU, mpfr_sqr, x.low()), directed(MPFR_RNDU, mpfr_sqr, x.high()))};
+  }
+  const Mpfr& smaller = is_nonnegative(x) ? x.low() : x.high();
+  const Mpfr& larger = is_nonnegative(x) ? x.high() : x.low();
+  return {directed(MPFR_RNDD, mpfr_sqr, smaller), directed(MPFR_RNDU, mpfr_sqr, larger)};
+}
+
+inline Enclosure product_of_intervals(const Enclosure& a, const Enclosure& b) {
+  if (a.is_nan() || b.is_nan()) return Enclosure::nan();
+  if ((a.has_infinite_end() && b.contains_zero()) || (b.has_infinite_end() && a.contains_zero()))
+    return Enclosure::whole_line();
+  if (has_mixed_sign(a) && has_mixed_sign(b)) {
+    return {min(directed(MPFR_RNDD, mpfr_mul, a.low(), b.high()),
+                directed(MPFR_RNDD, mpfr_mul, a.high(), b.low())),
+            max(directed(MPFR_RNDU, mpfr_mul, a.low(), b.low()),
+                directed(MPFR_RNDU, mpfr_mul, a.high(), b.high()))};
+  }
+  return {directed(MPFR_RNDD, mpfr_mul, factor_end(a, b, false), factor_end(b, a, false)),
+          directed(MPFR_RNDU, mpfr_mul, factor_end(a, b, true), factor_end(b, a, true))};
+}
+
+/// a / 0 for a that is not a point: an infinity if a's and the zero's sign are certain.
+inline Enclosure quotient_by_zero(const Enclosure& a, const Enclosure& b) {
+  const bool has_one_sign =
+      b.is_point() && mpfr_signbit(b.low().get()) == mpfr_signbit(b.high().get());
+  if (!has_one_sign || a.contains_zero()) return Enclosure::whole_line();
+  const Mpfr infinity = a.high() / b.high();
+  return {infinity, infinity};
+}
+
+inline Enclosure quotient_of_intervals(const Enclosure& a, const Enclosure& b) {
+  if (a.is_nan() || b.is_nan()) return Enclosure::nan();
+  if (b.contains_zero()) return quotient_by_zero(a, b);
+  if (a.has_infinite_end() && b.has_infinite_end()) return Enclosure::whole_line();
+  // a / b rises with a for b > 0 and falls for b < 0; the divisor that makes a quotient of one sign
+  // extreme is the one closest to 0 or farthest from it.
+  const bool rises = is_nonnegative(b);
+  const Mpfr& a_low = rises ? a.low() : a.high();
+  const Mpfr& a_high = rises ? a.high() : a.low();
+  const Mpfr& b_low = mpfr_sgn(a_low.get()) >= 0 ? b.high() : b.low();
+  const Mpfr& b_high = mpfr_sgn(a_high.get()) >= 0 ? b.low() : b.high();
+  return {directed(MPFR_RNDD, mpfr_div, a_low, b_low),
+          directed(MPFR_RNDU, mpfr_div, a_high, b_high)};
+}
+
+/// Whether f, which is NaN below `edge`, is NaN for all of x, for none of it, or for a part.
+enum class Domain : unsigned char { outside, inside, across };
+
+inline Domain domain_from(long edge, const Enclosure& x) {
+  if (x.is_nan() || mpfr_cmp_si(x.low().get(), edge) >= 0) return Domain::inside;
+  return mpfr_cmp_si(x.high().get(), edge) < 0 ? Domain::outside : Domain::across;
+}
+
+/// rule(f, x), rising or falling, where f is NaN below `edge`.
+inline Enclosure from_edge_on(long edge, Enclosure (*rule)(MpfrFunction, const Enclosure&),
+                              MpfrFunction f, const Enclosure& x) {
+  switch (domain_from(edge, x)) {
+    case Domain::outside:
+      return Enclosure::nan();
+    case Domain::across:
+      return Enclosure::whole_line();
+    case Domain::inside:
+      break;
+  }
+  return rule(f, x);
+}
+
+/// sin or cos: at points themselves, elsewhere by |f'| <= 1 around a middle point. Past 2^4096, far
+/// beyond every stored format, reducing the angle would cost more than [-1, 1] is worth.
+inline Enclosure circular(MpfrFunction f, const Enclosure& x) {
+  constexpr mpfr_exp_t exponent_max = 4096;
+  if (x.is_nan() || x.is_whole_line()) return x;
+  if (x.is_point() && mpfr_inf_p(x.low().get()) != 0) return Enclosure::nan();
+  if (x.has_infinite_end()) return Enclosure::whole_line();
+  const Mpfr one = from<Mpfr>(1.0);
+  const auto is_huge = [](const Mpfr& v) {
+    return mpfr_zero_p(v.get()) == 0 && mpfr_get_exp(v.get()) > exponent_max;
+  };
+  if (is_huge(x.low()) || is_huge(x.high())) return {-one, one};
+  if (x.is_point()) return at_point(f, x);
+  const Mpfr middle = (x.low() + x.high()) / from<Mpfr>(2.0);
+  const Mpfr radius = max(directed(MPFR_RNDU, mpfr_sub, x.high(), middle),
+                          directed(MPFR_RNDU, mpfr_sub, middle, x.low()));
+  return {max(-one, directed(MPFR_RNDD, mpfr_sub, directed(MPFR_RNDD, f, middle), radius)),
+          min(one, directed(MPFR_RNDU, mpfr_add, directed(MPFR_RNDU, f, middle), radius))};
+}
+
+}  // namespace detail
+
+inline Enclosure Enclosure::nan() {
+  const Mpfr nan = Mpfr::uninitialised(working_precision_bits);
+  return {nan, nan};
+}
+
+inline Enclosure Enclosure::whole_line() {
+  Enclosure result;
+  mpfr_set_inf(result.low_.get(), -1);
+  mpfr_set_inf(result.high_.get(), 1);
+  return result;
+}
+
+inline Enclosure operator+(const Enclosure& a, const Enclosure& b) {
+  if (a.is_point() && b.is_point()) return detail::at_point(mpfr_add, a, b);
+  return detail::sum_of_ends(detail::directed(MPFR_RNDD, mpfr_add, a.low(), b.low()),
+                             detail::directed(MPFR_RNDU, mpfr_add, a.high(), b.high()), a, b);
+}
+
+inline Enclosure operator-(const Enclosure& a, const Enclosure& b) {
+  if (a.is_point() && b.is_point()) return detail::at_point(mpfr_sub, a, b);
+  return detail::sum_of_ends(detail::directed(MPFR_RNDD, mpfr_sub, a.low(), b.high()),
+                             detail::directed(MPFR_RNDU, mpfr_sub, a.high(), b.low()), a, b);
+}
+
+/// A product of an object with itself is a square: never below 0.
+inline Enclosure operator*(const Enclosure& a, const Enclosure& b) {
+  if (a.is_point() && b.is_point()) return detail::at_point(mpfr_mul, a, b);
+  return &a == &b ? detail::square(a) : detail::product_of_intervals(a, b);
+}
+
+/// Division by an interval that contains 0, and not only 0, gives the whole line.
+inline Enclosure operator/(const Enclosure& a, const Enclosure& b) {
+  if (a.is_point() && b.is_point()) return detail::at_point(mpfr_div, a, b);
+  return detail::quotient_of_intervals(a, b);
+}
+
+inline Enclosure operator-(const Enclosure& x) {
+  return {detail::directed(MPFR_RNDD, mpfr_neg, x.high()),
+          detail::directed(MPFR_RNDU, mpfr_neg, x.low())};
+}
+
+template <>
+struct Conversion<Enclosure> {
+  static Enclosure from(double x) {
+    Mpfr high = Mpfr::uninitialised(working_precision_bits);
+    const int ternary = mpfr_set_d(high.get(), x, MPFR_RNDU);
+    Mpfr low = high;
+    if (ternary != 0) mpfr_nextbelow(low.get());
+    return {std::move(low), std::move(high)};
+  }
+  /// The real constant itself, which r tells to 106 bits: from |s - exact| <= 2^-106 |exact| with
+  /// s = high + low follows |s - exact| <= 2^-106 |s| / (1 - 2^-106) <= 2^-106 (1 + 2^-52) |s|.
+  static Enclosure from(Real r) {
+    const Enclosure sum = from(r.high) + from(r.low);
+    const Mpfr bound = detail::directed(MPFR_RNDU, mpfr_mul, max(abs(sum.low()), abs(sum.high())),
+                                        Conversion<Mpfr>::from(0x1.0000000000001p-106));
+    return {detail::directed(MPFR_RNDD, mpfr_sub, sum.low(), bound),
+            detail::directed(MPFR_RNDU, mpfr_add, sum.high(), bound)};
+  }
+};
+
+inline Enclosure fma(const Enclosure& a, const Enclosure& b, const Enclosure& c) {
+  if (a.is_point() && b.is_point() && c.is_point()) return detail::at_point(mpfr_fma, a, b, c);
+  return a * b + c;
+}
+
+inline Enclosure abs(const Enclosure& x) {
+  if (x.is_nan() || x.is_whole_line()) return x;
+  if (!is_negative(x.low())) return x.is_point() ? detail::at_point(mpfr_abs, x) : x;
+  if (detail::is_nonpositive(x)) return -x;
+  return {Mpfr(), max(detail::directed(MPFR_RNDU, mpfr_neg, x.low()), x.high())};
+}
+
+inline Enclosure max(const Enclosure& a, const Enclosure& b) {
+  if (a.is_nan() || b.is_nan()) return Enclosure::nan();
+  if (a.is_whole_line() || b.is_whole_line()) return Enclosure::whole_line();
+  return {max(a.low(), b.low()), max(a.high(), b.high())};
+}
+
+inline Enclosure min(const Enclosure& a, const Enclosure& b) {
+  if (a.is_nan() || b.is_nan()) return Enclosure::nan();
+  if (a.is_whole_line() || b.is_whole_line()) return Enclosure::whole_line();
+  return {min(a.low(), b.low()), min(a.high(), b.high())};
+}
+
+inline Enclosure pivot(const Enclosure& x) { return x; }
+
+/// Whether x < 0, for points and NaN: what is not known exactly decides no branch.
+inline bool is_negative(const Enclosure& x) {
+  assert(x.is_point() || x.is_nan());
+  return is_negative(x.high());
+}
+
+inline Enclosure exp(const Enclosure& x) { return detail::rising(mpfr_exp, x); }
+inline Enclosure exp2(const Enclosure& x) { return detail::rising(mpfr_exp2, x); }
+inline Enclosure expm1(const Enclosure& x) { return detail::rising(mpfr_expm1, x); }
+inline Enclosure tanh(const Enclosure& x) { return detail::rising(mpfr_tanh, x); }
+inline Enclosure erf(const Enclosure& x) { return detail::rising(mpfr_erf, x); }
+inline Enclosure erfc(const Enclosure& x) { return detail::falling(mpfr_erfc, x); }
+inline Enclosure sin(const Enclosure& x) { return detail::circular(mpfr_sin, x); }
+inline Enclosure cos(const Enclosure& x) { return detail::circular(mpfr_cos, x); }
+
+inline Enclosure sqrt(const Enclosure& x) {
+  return detail::from_edge_on(0, detail::rising, mpfr_sqrt, x);
+}
+inline Enclosure log(const Enclosure& x) {
+  return detail::from_edge_on(0, detail::rising, mpfr_log, x);
+}
+inline Enclosure log1p(const Enclosure& x) {
+  return detail::from_edge_on(-1, detail::rising, mpfr_log1p, x);
+}
+/// 1 / sqrt(x); at a zero an infinity of its sign, as in IEEE 754-2019.
+inline Enclosure rsqrt(const Enclosure& x) {
+  if (x.is_point() && mpfr_zero_p(x.high().get()) != 0) return from<Enclosure>(1.0) / x;
+  return detail::from_edge_on(0, detail::falling, mpfr_rec_sqrt, x);
+}
+
+template <>
+inline Enclosure pi<Enclosure>() {
+  Mpfr high = detail::directed(MPFR_RNDU, mpfr_const_pi);
+  return {detail::directed(MPFR_RNDD, mpfr_const_pi), std::move(high)};
+}
+
+/// What is known, as doubles: high + low is the middle, the radius reaches both ends.
+inline Exact exact_of(const Enclosure& x) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr double largest = std::numeric_limits<double>::max();
+  using enum Exact::Class;
+  if (x.is_nan()) return {std::numeric_limits<double>::quiet_NaN(), 0, 0, nan};
+  if (x.is_point() && x.has_infinite_end()) {
+    const bool is_minus = is_negative(x);
+    return {is_minus ? -infinity : infinity, 0, 0, is_minus ? minus_infinity : plus_infinity};
+  }
+  if (to_double(x.low()) == infinity) return {largest, 0, infinity, beyond_double};
+  if (to_double(x.high()) == -infinity) return {-largest, 0, infinity, beyond_double};
+  if (x.has_infinite_end()) return {0, 0, infinity, finite};
+
+  // With 64 bits to spare the middle of a point is the point, and the differences are exact.
+  const PrecisionScope scope(64 +
+                             std::max(mpfr_get_prec(x.low().get()), mpfr_get_prec(x.high().get())));
+  const Mpfr middle = (x.low() + x.high()) / from<Mpfr>(2.0);
+  const double nearest = to_double(middle);
+  const double high = std::max(-largest, std::min(largest, nearest));
+  const double low = nearest == high ? to_double(middle - from<Mpfr>(high)) : 0;
+  const auto up_to_double = [](const Mpfr& v) { return mpfr_get_d(v.get(), MPFR_RNDU); };
+  const Mpfr center_high = from<Mpfr>(high);
+  const Mpfr center_low = from<Mpfr>(low);
+  const Mpfr above =
+      detail::directed(MPFR_RNDU, mpfr_sub,
+                       detail::directed(MPFR_RNDU, mpfr_sub, x.high(), center_high), center_low);
+  const Mpfr below = detail::directed(
+      MPFR_RNDU, mpfr_add, detail::directed(MPFR_RNDU, mpfr_sub, center_high, x.low()), center_low);
+  return {high, low, std::max(up_to_double(above), up_to_double(below)), finite};
+}
+
+static_assert(Number<Enclosure>);
+
+}  // namespace opbound
