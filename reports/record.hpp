@@ -109,20 +109,15 @@ struct InSitu {
 /// Elements by the size of their error in ulp of the output format: entry 0 counts errors of 0,
 /// entry 1 errors in (0, 1/2], entry k >= 2 errors in (2^(k-3), 2^(k-2)], entry 63 all above 2^60.
 /// Trailing zeros are left out.
-class UlpHistogram {
- public:
+struct UlpHistogram {
   static constexpr std::size_t most_entries = 64;
+
+  std::vector<std::uint64_t> counts;
 
   /// Counts one element; error_ulp >= 0, infinity allowed, not NaN.
   void add(double error_ulp);
   void add(const UlpHistogram& other);
-  bool empty() const { return counts_.empty(); }
-  const std::vector<std::uint64_t>& counts() const { return counts_; }
-  std::vector<std::uint64_t>& counts() { return counts_; }
   bool operator==(const UlpHistogram&) const = default;
-
- private:
-  std::vector<std::uint64_t> counts_;
 };
 
 /// Field names are those of the JSON. Only `op` has to be filled in.
@@ -170,15 +165,19 @@ struct Record {
   std::string reason;  ///< why it failed, was skipped or stayed undecided
 };
 
+/// How a record whose fields are each well formed contradicts itself; empty if it does not.
+std::string contradiction(const Record& record);
+
 /// The record as one line of JSON without the newline: fields in a fixed order, equal records give
 /// equal bytes. Values of `worst` are hexadecimal strings ("0x1.8p+1"), other numbers have enough
 /// digits to be read back exactly; non-finite numbers are "inf", "-inf", "nan" in both.
-/// Throws std::logic_error for a record that breaks a rule of this file.
+/// Bytes that are not UTF-8 become U+FFFD. Throws std::logic_error for a record that from_json
+/// would refuse.
 std::string to_json(const Record& record);
 
 /// The record of one line. Throws InputError, naming `file` and `line`, for anything but schema 1:
 /// an unknown, missing or doubled field, a wrong type, counts that contradict the verdict.
-Record from_json(std::string_view text, std::string_view file = "record", std::uint64_t line = 1);
+Record from_json(std::string_view text, std::string_view file = "record", long line = 1);
 
 /// The record for a reader: every field, the worst element in decimal and in hexadecimal, and how
 /// the verdict follows from its numbers. Ends with a newline.

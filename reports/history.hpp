@@ -1,0 +1,42 @@
+// Files of records: JSON Lines, one record in each line, only ever appended to.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/record.hpp"
+
+namespace opbound {
+
+/// All records of a file, in order. Throws InputError with file and line if it cannot be read, if a
+/// line is no record of schema 1, and if the last line is torn (its run was killed while writing).
+std::vector<Record> read_records(const std::string& path);
+
+/// Appends records to a file so that it holds whole lines at every moment: each line is one
+/// write(2), and what a failing write leaves behind is cut off again. One writer at a time.
+class RecordWriter {
+ public:
+  /// Opens or makes the file; a torn last line of an earlier run is cut off. Throws InputError if
+  /// that is impossible, another writer holds the file, or it holds something else than records.
+  explicit RecordWriter(std::string path);
+  /// Like close(), but silent about errors.
+  ~RecordWriter();
+  RecordWriter(const RecordWriter&) = delete;
+  RecordWriter& operator=(const RecordWriter&) = delete;
+
+  /// Throws InputError if the line cannot be written (a full disk); the file is as before then.
+  void write(const Record& record);
+
+  /// Returns when the records are on the disk. Throws InputError if they do not get there.
+  void close();
+
+ private:
+  void mend_end() const;
+
+  std::string path_;
+  int descriptor_ = -1;
+  bool regular_ = false;  // a pipe or a terminal cannot be locked, mended or synced
+};
+
+}  // namespace opbound

@@ -1,0 +1,32 @@
+// Numbers and foreign words as a reader sees them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace opbound {
+
+/// x in decimal with the fewest digits that are read back as x; "inf", "-inf", "nan".
+std::string shortest(double x);
+
+/// x to two or three digits: 0.71, 12.30, 317, 3.2e-4, 1.2e7. More digits are shown where fewer
+/// would read as 0.50 or 1.00 and x is not that: the edges of correct rounding and of a bound.
+std::string legible(double x);
+
+/// n in full up to 99999, else like 1.2e7.
+std::string legible(std::uint64_t n);
+
+/// `text` for one line of a terminal: control characters become '?', so that no word of a file can
+/// move the cursor or start a line; so do bytes that are not UTF-8, and all of U+0080 and above
+/// unless `unicode`.
+std::string printable(std::string_view text, bool unicode);
+
+/// Columns that printable text takes: its code points, each taken for one column wide.
+std::size_t width_of(std::string_view text);
+
+/// The first `columns` columns of printable text, the last of them saying that something is left
+/// out if something is.
+std::string shortened(const std::string& text, std::size_t columns, bool unicode);
+
+}  // namespace opbound
