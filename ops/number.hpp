@@ -36,6 +36,12 @@ OPBOUND_HD T constant(Real r) {
   return Conversion<T>::from(r);
 }
 
+/// |x| as a double, for gauges and other estimates.
+template <class T>
+OPBOUND_HD double magnitude(T x) {
+  return std::bit_cast<double>(detail::magnitude_bits(to_double(x)));
+}
+
 // ---- float and double
 // -----------------------------------------------------------------------------------------------
 
@@ -194,9 +200,9 @@ struct Conversion<Rounded<F>> {
 // ---- the concept
 // ----------------------------------------------------------------------------------------------------
 
-/// What a kernel may do with its numbers.
+/// What a kernel may do with its numbers. Copies and a default value are for a team's lanes.
 template <class T>
-concept Number = requires(T a, T b, T c) {
+concept Number = std::semiregular<T> && requires(T a, T b, T c) {
   { a + b } -> std::same_as<T>;
   { a - b } -> std::same_as<T>;
   { a* b } -> std::same_as<T>;
