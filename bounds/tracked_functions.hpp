@@ -62,6 +62,20 @@ OPBOUND_HD Tracked<T, K> finish_function(Function f, T value, Propagated p, bool
   return finish<T, K>(value, p, declared_error<T, K>(f), Facts<T>::function(f), exact);
 }
 
+/// A function that vanishes for large arguments, 0 < f <= cap: where ours returned 0 it erred by at
+/// most cap, which may be far below eta. Without this a product with a large x would have a bound
+/// of |x| eta around an exact 0.
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> finish_vanishing(Function f, T value, Propagated p, double cap,
+                                          bool exact) {
+  LocalError ours = Facts<T>::function(f);
+  if (to_double(value) == 0) {
+    const double lifted = up(cap) + 0x1p-1074;
+    if (lifted < ours.absolute) ours.absolute = lifted;
+  }
+  return finish<T, K>(value, p, declared_error<T, K>(f), ours, exact);
+}
+
 /// The exact f(ours) is at most |fl| (1 + 2 e) + eta.
 template <class T>
 OPBOUND_HD double largest_exact(Function f, T value) {
@@ -175,9 +189,15 @@ OPBOUND_HD Tracked<T, K> erf(Tracked<T, K> a) {
 
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> erfc(Tracked<T, K> a) {
+  const T value = erfc(a.value);
+  if (!detail::is_finite(to_double(value))) return detail::not_finite<T, K>(value, false);
   const double slope = detail::erf_slope(detail::nearest_argument(a));
-  return detail::smooth<T, K>(Function::erfc, a, erfc(a.value), slope,
-                              to_double(a) == 0 || detail::is_exact_infinity(a));
+  const double at = to_double(a);
+  const double cap =
+      at > 0 ? exp(-(at * at) * detail::shrink) : detail::infinite;  // erfc(t) <= exp(-t^2)
+  return detail::finish_vanishing<T, K>(
+      Function::erfc, value, {detail::times(slope, a.radius), detail::times(slope, a.spread)}, cap,
+      at == 0 || detail::is_exact_infinity(a));
 }
 
 template <class T, class K>

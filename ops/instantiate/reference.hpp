@@ -1,0 +1,134 @@
+// The certified reference of an op: its definition in double-double with a running bound, in
+// intervals over MPFR, and its kernel's algorithm without rounding.
+#pragma once
+
+#include <type_traits>
+
+#include "bounds/tracked_double_double.hpp"
+#include "ops/instantiate/walk.hpp"
+#include "reference/enclosure.hpp"
+#include "reference/mpfr.hpp"
+
+namespace opbound {
+
+/// A definition or a kernel run for its exact values. `saved` are values that an earlier pass kept.
+template <class R>
+struct ReferenceIo {
+  Bindings tensors;
+  const std::vector<R>* saved[max_tensors] = {};
+  std::vector<R>* keep[max_tensors] = {};
+  ReferenceArray* result[max_tensors] = {};
+
+  R get(int t, std::int64_t i) const {
+    if (saved[t] != nullptr) return (*saved[t])[static_cast<std::size_t>(i)];
+    return from<R>(tensors.load_at(t, i));
+  }
+  std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  void put(int t, std::int64_t i, const R& value) const { put(t, i, value, magnitude(value)); }
+  void put(int t, std::int64_t i, const R& value, double gauge) const {
+    const auto k = static_cast<std::size_t>(i);
+    if (keep[t] != nullptr) (*keep[t])[k] = value;
+    if (result[t] == nullptr) return;
+    result[t]->exact[k] = exact_of(value);
+    result[t]->gauge[k] = gauge;
+  }
+};
+
+/// How a reference is computed: `Scope` is entered on every thread that computes.
+struct InDoubleDouble {
+  using Number = CertifiedDouble;
+  struct Scope {};
+  Scope enter() const { return {}; }
+};
+struct InEnclosures {
+  using Number = Enclosure;
+  int bits;
+  PrecisionScope enter() const { return PrecisionScope(bits); }
+};
+struct WithoutRounding {
+  using Number = Mpfr;
+  int bits;
+  PrecisionScope enter() const { return PrecisionScope(bits); }
+};
+
+template <class Op>
+struct ReferenceOf {
+  static void run_dd(const Call& c, ReferenceArrays& to) { run(c, InDoubleDouble{}, {}, to); }
+  static void run_mpfr(const Call& c, int bits, const BlockChoice& chosen, ReferenceArrays& to) {
+    run(c, InEnclosures{bits}, chosen, to);
+  }
+  static void run_without_rounding(const Call& c, int bits, const BlockChoice& chosen,
+                                   ReferenceArrays& to) {
+    run(c, WithoutRounding{bits}, chosen, to);
+  }
+
+ private:
+  template <class Way>
+  using Kept = std::vector<std::vector<typename Way::Number>>;
+
+  template <class Way>
+  static void run(const Call& c, const Way& way, const BlockChoice& chosen, ReferenceArrays& to) {
+    [[maybe_unused]] const auto scope = way.enter();
+    if (c.direction == Direction::forward) {
+      Kept<Way> nothing;
+      run_pass<typename Op::forward>(c, c.forward, way, chosen, to, nothing, false);
+      return;
+    }
+    if constexpr (detail::HasBackward<Op>) {
+      Kept<Way> saved;
+      if (c.direction == Direction::backward_full) {
+        ReferenceArrays unused(c.forward.size());
+        run_pass<typename Op::forward>(c, c.forward, way, {}, unused, saved, true);
+      }
+      run_pass<typename Op::backward>(c, c.backward, way, chosen, to, saved, false);
+    }
+  }
+
+  /// keep: this pass's results become `kept`; otherwise `kept` holds what the saved tensors stand
+  /// for.
+  template <class Pass, class Way>
+  static void run_pass(const Call& c, std::span<const TensorView> views, const Way& way,
+                       const BlockChoice& chosen, ReferenceArrays& to, Kept<Way>& kept, bool keep) {
+    ReferenceIo<typename Way::Number> io{bind(views), {}, {}, {}};
+    if (keep) kept.resize(views.size());
+    for (std::size_t t = 0; t < views.size(); ++t) {
+      const TensorSpec& spec = Pass::tensors[t];
+      const auto count = static_cast<std::size_t>(views[t].count());
+      if (keep && spec.is_written()) {
+        kept[t].resize(count);
+        io.keep[t] = &kept[t];
+      } else if (!keep && spec.is_written()) {
+        to[t].exact.resize(count);
+        to[t].gauge.resize(count);
+        io.result[t] = &to[t];
+      } else if (!kept.empty() && spec.role == Role::saved) {
+        io.saved[t] = &kept[static_cast<std::size_t>(detail::place_in_forward<Op>(spec.name))];
+      }
+    }
+    std::size_t part = 0;
+    detail::for_each_part<Pass>([&]<class Part>() {
+      const bool all = chosen.size() <= part || !chosen[part].has_value();
+      const auto* list = all ? nullptr : &*chosen[part];
+      ++part;
+      const std::int64_t blocks = Part::blocks(c.sizes);
+      const std::int64_t count = all ? blocks : static_cast<std::int64_t>(list->size());
+      parallel_for(count, 16 * detail::work_of<Part>(c, views, blocks), [&](std::int64_t k) {
+        [[maybe_unused]] const auto scope = way.enter();
+        run_block<Part, Way>(c, io, all ? k : (*list)[static_cast<std::size_t>(k)]);
+      });
+    });
+  }
+
+  template <class Part, class Way, class Io>
+  static void run_block(const Call& c, const Io& io, std::int64_t block) {
+    using R = typename Way::Number;
+    const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
+    if constexpr (std::is_same_v<Way, WithoutRounding>) {
+      Part::template kernel<R>(HostTeam<1>{}, problem, io, block);
+    } else {
+      Part::template define<R>(HostTeam<1>{}, problem, io, block);
+    }
+  }
+};
+
+}  // namespace opbound

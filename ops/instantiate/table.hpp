@@ -1,0 +1,70 @@
+// One op's entry in the table of all ops.
+#pragma once
+
+#include "ops/instantiate/walk.hpp"
+#include "ops/op.hpp"
+
+namespace opbound {
+
+// Defined once per op, in sources that CMake makes from the templates beside this file.
+template <class Op>
+struct KernelOf {
+  static void run(const Call& c);
+};
+template <class Op>
+struct BoundOf {
+  static BoundArrays run(const Call& c, const Contract& contract);
+};
+template <class Op>
+struct ReferenceOf {
+  static void run_dd(const Call& c, ReferenceArrays& to);
+  static void run_mpfr(const Call& c, int bits, const BlockChoice& chosen, ReferenceArrays& to);
+  static void run_without_rounding(const Call& c, int bits, const BlockChoice& chosen,
+                                   ReferenceArrays& to);
+};
+template <class Op>
+struct DeviceOf {
+  static void run(const Call& c);
+  static BoundArrays bound(const Call& c);
+};
+
+template <class Pass>
+PassInfo pass_info() {
+  PassInfo info{Pass::tensors, {}};
+  detail::for_each_part<Pass>([&]<class Part>() {
+    info.parts.push_back(
+        {{Part::outputs.begin(), Part::outputs.end()},
+         [](const Sizes& s) { return Part::blocks(s); },
+         [](const Sizes& s, int t, std::int64_t i) { return Part::block_of(s, t, i); },
+         [](const Sizes& s) { return Part::longest_sum(s); }});
+  });
+  return info;
+}
+
+template <class O>
+Op describe() {
+  static_assert(O::forward::tensors.size() <= max_tensors);
+  using A = typename O::Attributes;
+  Op op{};
+  op.name = O::name;
+  op.math = O::math;
+  op.dims = O::dims;
+  op.variants = O::variants;
+  op.attributes = attribute_specs<O>();
+  op.default_attributes = to_bytes(A{});
+  op.allows = [](const AttributeBytes& a, int v) { return O::allows(from_bytes<A>(a), v); };
+  op.forward = pass_info<typename O::forward>();
+  if constexpr (detail::HasBackward<O>) op.backward = pass_info<typename O::backward>();
+  op.run = &KernelOf<O>::run;
+  op.bound = &BoundOf<O>::run;
+  op.reference_dd = &ReferenceOf<O>::run_dd;
+  op.reference_mpfr = &ReferenceOf<O>::run_mpfr;
+  op.without_rounding = &ReferenceOf<O>::run_without_rounding;
+#ifdef OPBOUND_WITH_CUDA
+  op.run_on_device = &DeviceOf<O>::run;
+  op.bound_on_device = &DeviceOf<O>::bound;
+#endif
+  return op;
+}
+
+}  // namespace opbound

@@ -1,0 +1,87 @@
+// How a block reads its inputs and writes its outputs, whatever number type it runs over.
+//
+// A kernel sees tensors by their place in the pass's list and elements by their row-major index:
+//   io.get(x, i)          -> T
+//   io.put(y, i, value)
+// Loading rounds to the compute format where the storage format is wider; storing rounds to the
+// tensor's format. Definitions may pass a gauge to put: the last sum with every term replaced by
+// its magnitude.
+#pragma once
+
+#include "bounds/tracked.hpp"
+#include "ops/describe.hpp"
+#include "ops/number.hpp"
+#include "ops/tensor.hpp"
+
+namespace opbound {
+
+/// Tensors of one pass, with what the inner loops need to know looked up once.
+struct Bindings {
+  TensorView view[max_tensors];
+  bool contiguous[max_tensors] = {};
+  int count = 0;
+
+  OPBOUND_HD double load_at(int t, std::int64_t i) const {
+    return load(view[t].element, view[t].data, contiguous[t] ? i : view[t].offset(i));
+  }
+  OPBOUND_HD void store_at(int t, std::int64_t i, double value) const {
+    const Element e = view[t].element;
+    store(e, view[t].data, contiguous[t] ? i : view[t].offset(i),
+          is_float(e) ? round_to(format_of(e), value) : value);
+  }
+  OPBOUND_HD std::int64_t index_at(int t, std::int64_t i) const {
+    return load_index(view[t].element, view[t].data, contiguous[t] ? i : view[t].offset(i));
+  }
+};
+
+inline Bindings bind(std::span<const TensorView> views) {
+  Bindings b;
+  for (const TensorView& v : views) {
+    b.contiguous[b.count] = v.is_contiguous();
+    b.view[b.count++] = v;
+  }
+  return b;
+}
+
+/// A kernel run for its results.
+template <class T>
+struct PlainIo {
+  Bindings tensors;
+
+  OPBOUND_HD T get(int t, std::int64_t i) const { return from<T>(tensors.load_at(t, i)); }
+  OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  OPBOUND_HD void put(int t, std::int64_t i, T value) const {
+    tensors.store_at(t, i, to_double(value));
+  }
+};
+
+/// Values and radii of one tensor, row-major; null where the tensor is exact.
+struct TrackedArray {
+  double* value = nullptr;
+  double* radius = nullptr;
+  double* spread = nullptr;
+};
+
+/// A kernel run for its error bound. Outputs are kept before the store rounding.
+template <class T, class K>
+struct TrackedIo {
+  Bindings tensors;
+  TrackedArray tracked[max_tensors];
+
+  OPBOUND_HD Tracked<T, K> get(int t, std::int64_t i) const {
+    const TrackedArray& a = tracked[t];
+    if (a.value == nullptr) return from<Tracked<T, K>>(tensors.load_at(t, i));
+    Tracked<T, K> x(from<T>(a.value[i]));
+    x.radius = a.radius[i];
+    if constexpr (K::foreign) x.spread = a.spread[i];
+    return x;
+  }
+  OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  OPBOUND_HD void put(int t, std::int64_t i, Tracked<T, K> x) const {
+    tracked[t].value[i] = to_double(x);
+    tracked[t].radius[i] = x.radius;
+    if constexpr (K::foreign) tracked[t].spread[i] = x.spread;
+  }
+};
+
+}  // namespace opbound

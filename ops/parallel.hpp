@@ -1,0 +1,43 @@
+// Independent blocks over the machine's cores. Results do not depend on how many there are.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <thread>
+#include <vector>
+
+namespace opbound {
+
+/// Calls action(i) for every i in [0, count), each once, in any order and on any thread; `work` is
+/// about how many elements one call handles, so that small jobs stay on this thread. The first
+/// exception is thrown again when all threads are done.
+template <class F>
+void parallel_for(std::int64_t count, std::int64_t work, F action) {
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  const std::int64_t threads = count * work < 16384 ? 1 : std::min(cores, count);
+  if (threads <= 1) {
+    for (std::int64_t i = 0; i < count; ++i) action(i);
+    return;
+  }
+  const std::int64_t grain = std::max<std::int64_t>(1, count / (threads * 16));
+  std::atomic<std::int64_t> next{0};
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads));
+  const auto take_turns = [&](std::exception_ptr& error) {
+    try {
+      for (std::int64_t first; (first = next.fetch_add(grain)) < count;)
+        for (std::int64_t i = first; i < std::min(count, first + grain); ++i) action(i);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  };
+  std::vector<std::thread> pool;
+  for (std::size_t t = 1; t < errors.size(); ++t) pool.emplace_back([&, t] { take_turns(errors[t]); });
+  take_turns(errors[0]);
+  for (std::thread& t : pool) t.join();
+  for (const std::exception_ptr& e : errors)
+    if (e) std::rethrow_exception(e);
+}
+
+}  // namespace opbound

@@ -1,0 +1,147 @@
+// Softmax and log-softmax over the last axis.
+//
+// The exact result does not change when a constant is subtracted from a row, so kernels subtract
+// the maximum and mark it as a pivot: only the rounding of x - max counts, not where max came from
+// (bounds.md 3.1).
+#pragma once
+
+#include "ops/describe.hpp"
+#include "ops/number.hpp"
+#include "ops/team.hpp"
+
+namespace opbound {
+
+struct softmax {
+  static constexpr std::string_view name = "softmax";
+  static constexpr std::string_view math =
+      "y_j = exp(x_j) / sum_k exp(x_k); log = true: y_j = x_j - log sum_k exp(x_k)";
+  static constexpr std::array<std::string_view, 2> dims{"rows", "n"};
+
+  struct Attributes {
+    bool log = false;
+  };
+  static constexpr auto attributes = std::tuple{field("log", &Attributes::log)};
+
+  enum { division, reciprocal, log_of_sum, log_of_softmax };
+  static constexpr std::array variants{
+      Variant{"division", "exp(x - max) / S, S = sum exp(x - max)"},
+      Variant{"reciprocal", "exp(x - max) * (1 / S)"}, Variant{"log_of_sum", "(x - max) - log S"},
+      Variant{"log_of_softmax",
+              "log(exp(x - max) / S), which is -infinity where softmax underflows"}};
+  static constexpr bool allows(const Attributes& a, int variant) {
+    return a.log == (variant == log_of_sum || variant == log_of_softmax);
+  }
+
+  struct forward;
+  struct backward;
+
+ private:
+  /// One block a row.
+  struct row_blocks {
+    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
+    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
+      return i / s[1];
+    }
+    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
+  };
+};
+
+struct softmax::forward {
+  enum { x, y };
+  static constexpr std::array tensors{in("x", "rows", "n"), out("y", "rows", "n")};
+
+  struct rows : row_blocks {
+    static constexpr std::array<int, 1> outputs{y};
+
+    template <class R, class Team, class Io>
+    OPBOUND_HD static void define(const Team& team, const Problem<softmax>& p, const Io& io,
+                                  std::int64_t row) {
+      const std::int64_t n = p.sizes[1], first = row * n;
+      const R top = team.max(n, [&](std::int64_t j) { return io.get(x, first + j); });
+      const R s = team.sum(n, [&](std::int64_t j) { return exp(io.get(x, first + j) - top); });
+      if (!p.attributes.log) {
+        team.map(
+            n, [&](std::int64_t j) { io.put(y, first + j, exp(io.get(x, first + j) - top) / s); });
+        return;
+      }
+      const R log_s = log(s);
+      team.map(n, [&](std::int64_t j) {
+        const R shifted = io.get(x, first + j) - top;
+        io.put(y, first + j, shifted - log_s, magnitude(shifted) + magnitude(log_s));
+      });
+    }
+
+    template <class T, class Team, class Io>
+    OPBOUND_HD static void kernel(const Team& team, const Problem<softmax>& p, const Io& io,
+                                  std::int64_t row) {
+      const std::int64_t n = p.sizes[1], first = row * n;
+      const T top = pivot(team.max(n, [&](std::int64_t j) { return io.get(x, first + j); }));
+      const auto shifted = [&](std::int64_t j) { return io.get(x, first + j) - top; };
+      const T s = team.sum(n, [&](std::int64_t j) { return exp(shifted(j)); });
+      const T factor = p.variant == reciprocal   ? from<T>(1.0) / s
+                       : p.variant == log_of_sum ? log(s)
+                                                 : s;
+      team.map(n, [&](std::int64_t j) {
+        const T d = shifted(j);
+        io.put(y, first + j,
+               p.variant == log_of_sum   ? d - factor
+               : p.variant == reciprocal ? exp(d) * factor
+               : p.variant == division   ? exp(d) / factor
+                                         : log(exp(d) / factor));
+      });
+    }
+  };
+  using parts = Parts<rows>;
+};
+
+/// From the stored output: softmax: dx = y (dy - sum y dy); log-softmax: dx = dy - exp(y) sum dy.
+struct softmax::backward {
+  enum { y, dy, dx };
+  static constexpr std::array tensors{saved("y", "rows", "n"), in("dy", "rows", "n"),
+                                      out("dx", "rows", "n")};
+
+  struct rows : row_blocks {
+    static constexpr std::array<int, 1> outputs{dx};
+
+    template <class R, class Team, class Io>
+    OPBOUND_HD static void define(const Team& team, const Problem<softmax>& p, const Io& io,
+                                  std::int64_t row) {
+      const std::int64_t n = p.sizes[1], first = row * n;
+      const bool log_form = p.attributes.log;
+      const R total = team.sum(n, [&](std::int64_t j) {
+        return log_form ? io.get(dy, first + j) : io.get(y, first + j) * io.get(dy, first + j);
+      });
+      team.map(n, [&](std::int64_t j) {
+        const R out = io.get(y, first + j), g = io.get(dy, first + j);
+        if (log_form) {
+          const R spread = exp(out) * total;
+          io.put(dx, first + j, g - spread, magnitude(g) + magnitude(spread));
+        } else {
+          io.put(dx, first + j, out * (g - total),
+                 magnitude(out) * (magnitude(g) + magnitude(total)));
+        }
+      });
+    }
+
+    template <class T, class Team, class Io>
+    OPBOUND_HD static void kernel(const Team& team, const Problem<softmax>& p, const Io& io,
+                                  std::int64_t row) {
+      const std::int64_t n = p.sizes[1], first = row * n;
+      if (p.attributes.log) {
+        const T total = team.sum(n, [&](std::int64_t j) { return io.get(dy, first + j); });
+        team.map(n, [&](std::int64_t j) {
+          io.put(dx, first + j, io.get(dy, first + j) - exp(io.get(y, first + j)) * total);
+        });
+        return;
+      }
+      const T total =
+          team.sum(n, [&](std::int64_t j) { return io.get(y, first + j) * io.get(dy, first + j); });
+      team.map(n, [&](std::int64_t j) {
+        io.put(dx, first + j, io.get(y, first + j) * (io.get(dy, first + j) - total));
+      });
+    }
+  };
+  using parts = Parts<rows>;
+};
+
+}  // namespace opbound

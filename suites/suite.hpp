@@ -1,0 +1,57 @@
+// A suite: what to run, as text. suites/README.md describes the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ops/op.hpp"
+#include "ops/precision.hpp"
+
+namespace opbound {
+
+/// How one tensor is filled: a generator with its parameters, or a file.
+struct InputSpec {
+  std::string kind = "normal";
+  std::vector<std::pair<std::string, double>> parameters;  ///< those given, in the file's order
+  std::string path;                                        ///< of kinds that read a file
+  std::string tensor;                                      ///< name inside a .safetensors file
+
+  bool operator==(const InputSpec&) const = default;
+};
+
+/// "normal(sigma=5)", "file(x.npy)": how a record names it.
+std::string to_string(const InputSpec& spec);
+
+enum class Tier : std::uint8_t { quick, full, nightly };
+
+/// One check: every choice made.
+struct CaseSpec {
+  const Op* op = nullptr;
+  Direction direction = Direction::forward;
+  AttributeBytes attributes{};
+  int variant = 0;   ///< the algorithm that runs
+  int declared = 0;  ///< the algorithm whose bound judges it
+  Precision precision;
+  Sizes sizes{};
+  std::vector<std::pair<std::string, InputSpec>>
+      inputs;  ///< by tensor; others get the op's default
+  std::uint64_t seed = 1;
+  Tier tier = Tier::quick;
+  std::string allowed_vacuous;  ///< why a vacuous bound is no finding here; empty: it is one
+  std::string suite;            ///< file name, for records
+};
+
+struct Suite {
+  std::string path;
+  const Op* op = nullptr;
+  std::vector<CaseSpec> cases;  ///< in the file's order, arrays multiplied out
+};
+
+/// Reads a suite. Throws InputError with file and line for an unknown key, a wrong type, an
+/// impossible shape, format, variant or generator.
+Suite read_suite(const std::string& path);
+
+}  // namespace opbound
