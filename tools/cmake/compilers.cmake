@@ -8,7 +8,9 @@ mark_as_advanced(OPBOUND_CCACHE)
 if(OPBOUND_CCACHE)
   foreach(language IN ITEMS CXX CUDA)
     if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
-      set(CMAKE_${language}_COMPILER_LAUNCHER ${OPBOUND_CCACHE})
+      set(CMAKE_${language}_COMPILER_LAUNCHER
+          ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+          ${OPBOUND_CCACHE})  # so that two checkouts share it
     endif()
   endforeach()
 endif()
