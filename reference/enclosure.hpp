@@ -359,6 +359,12 @@ inline Exact exact_of(const Enclosure& x) {
   return {high, low, std::max(up_to_double(above), up_to_double(below)), finite};
 }
 
+/// A value without an error of its own, as every reference reports it.
+inline Exact exact_of(const Mpfr& x) { return exact_of(Enclosure(x, x)); }
+
+/// Some value of the interval, for gauges and other estimates.
+inline double to_double(const Enclosure& x) { return to_double(x.high()); }
+
 static_assert(Number<Enclosure>);
 
 }  // namespace opbound
