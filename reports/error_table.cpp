@@ -115,7 +115,7 @@ std::string direction_text(std::string text, bool brief) {
 /// `brief`: for a terminal.
 Table readable_table(const std::vector<Row>& rows, bool all, bool brief, const char* times) {
   Table table(
-      {{.title = "op", .least_width = 8},
+      {{.title = "op", .least_width = 6},
        {.title = "part", .least_width = 4},
        {.title = brief ? "dir" : "direction", .least_width = 9},
        {.title = "variant", .least_width = 7},
@@ -130,6 +130,9 @@ Table readable_table(const std::vector<Row>& rows, bool all, bool brief, const c
        {.title = "bound source", .least_width = 10, .dispensable = 3},
        {.title = "checked", .number = true}});
   const auto number = [](double x) { return legible(x); };
+  const auto count = [](double x) {
+    return x >= 0 && x < 0x1p63 ? legible(static_cast<std::uint64_t>(x)) : legible(x);
+  };
   bool was_failing = false;
   const std::string* last_op = nullptr;
   for (const Row& row : rows) {
@@ -144,7 +147,7 @@ Table readable_table(const std::vector<Row>& rows, bool all, bool brief, const c
     if (row.cases > 1) place += " (+" + std::to_string(row.cases - 1) + ")";
     const std::string acceptable =
         r.acceptable_mean || r.acceptable_max
-            ? shown(r.acceptable_mean, number) + "/" + shown(r.acceptable_max, number)
+            ? shown(r.acceptable_mean, number) + "/" + shown(r.acceptable_max, count)
             : "";
     table.add_row({{r.op},
                    {r.part},

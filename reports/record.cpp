@@ -148,9 +148,11 @@ std::string meaning(const Record& r) {
   }
   if (r.kind == CheckKind::statistical && r.p_value && r.alpha)
     return "p_value " + shortest(*r.p_value) + " is not below alpha " + shortest(*r.alpha);
-  return r.kind == CheckKind::bound
-             ? "every error of " + of_checked(r.counts.within) + " is within the bound"
-             : "the claim holds";
+  if (r.kind != CheckKind::bound) return "the claim holds";
+  std::string text = "the error is within the bound for " + of_checked(r.counts.within);
+  if (r.counts.vacuous > 0)
+    text += ", and the bound says nothing for " + of_checked(r.counts.vacuous);
+  return text;
 }
 
 /// One field in a line, an object's members in lines of their own.
@@ -172,7 +174,9 @@ std::string print_worst(const Record& r, const Worst& w) {
   text += "\n";
   const auto line = [&](const std::string& name, double x) { print_field(text, name, both(x)); };
   for (const auto& [name, value] : w.input) line("input " + name, value);
-  line("got", w.got);
+  const bool no_infinity = r.precision.ends_with(name_of(e4m3));
+  print_field(text, "got",
+              both(w.got) + (no_infinity && std::isinf(w.got) ? ", stored as NaN" : ""));
   line("low", w.low);
   line("high", w.high);
   line("bound", w.bound);

@@ -77,12 +77,15 @@ std::string legible(double x) {
   if (a < 0.0995 || a >= 99999.5) return scientific(x);
   if (a >= 99.995) return decimal(x, std::chars_format::fixed, 0);
   std::string text = decimal(x, std::chars_format::fixed, 2);
-  for (const double edge : {0.5, 1.0}) {
-    for (int digits = 3; a != edge && std::abs(std::strtod(text.c_str(), nullptr)) == edge;
-         ++digits)
-      text = decimal(x, std::chars_format::fixed, digits);
-  }
-  return text;
+  const auto reads_as_edge = [&] {
+    const double shown = std::abs(std::strtod(text.c_str(), nullptr));
+    return shown != a && (shown == 0.5 || shown == 1.0);
+  };
+  for (int digits = 3; digits <= 5 && reads_as_edge(); ++digits)
+    text = decimal(x, std::chars_format::fixed, digits);
+  if (!reads_as_edge()) return text;
+  const std::string edge = decimal(x, std::chars_format::fixed, 2);
+  return (x < std::strtod(edge.c_str(), nullptr) ? "<" : ">") + edge;
 }
 
 std::string legible(std::uint64_t n) {

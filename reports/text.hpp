@@ -10,8 +10,9 @@ namespace opbound {
 /// x in decimal with the fewest digits that are read back as x; "inf", "-inf", "nan".
 std::string shortest(double x);
 
-/// x to two or three digits: 0.71, 12.30, 317, 3.2e-4, 1.2e7. More digits are shown where fewer
-/// would read as 0.50 or 1.00 and x is not that: the edges of correct rounding and of a bound.
+/// x to two or three digits: 0.71, 12.30, 317, 3.2e-4, 1.2e7. Where these would read as 0.50 or
+/// 1.00 and x is not that (the edges of correct rounding and of a bound), up to five digits after
+/// the point are shown, and then "<1.00" or ">1.00".
 std::string legible(double x);
 
 /// n in full up to 99999, else like 1.2e7.

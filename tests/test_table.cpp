@@ -1,0 +1,440 @@
+// Tables: how numbers and foreign words are shown, the layout in each style, which rows stand
+// where, and the progress bar on a terminal of the test's own.
+#include "reports/table.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+#include "ops/philox.hpp"
+#include "reports/progress.hpp"
+#include "reports/text.hpp"
+
+namespace opbound {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+Record record(const std::string& op, const std::string& precision, Verdict v, double ratio) {
+  Record r;
+  r.op = op;
+  r.part = "y";
+  r.direction = "forward";
+  r.variant = "erfc";
+  r.precision = precision;
+  r.provider = "own";
+  r.inputs = {{{"rows", 64}, {"n", 1000}}, "normal(0,1)", 7};
+  r.verdict = v;
+  r.ratio = ratio;
+  r.acceptable_mean = 1.04;
+  r.acceptable_max = 3;
+  r.error_ulp_max = 0.5008;
+  r.bias_ulp = -3.2e-4;
+  r.bound_source = "tracked, this order";
+  r.counts.checked = 64000;
+  (v == Verdict::exceeds     ? r.counts.exceeds
+   : v == Verdict::undecided ? r.counts.undecided
+   : v == Verdict::vacuous   ? r.counts.vacuous
+                             : r.counts.within) = 64000;
+  if (v == Verdict::skipped || v == Verdict::failed) r.counts = {};
+  return r;
+}
+
+std::string table_of(const std::vector<Record>& records, bool all = false,
+                     TableStyle style = TableStyle::terminal, std::size_t columns = 160) {
+  return error_table(records, {style, all, {.columns = columns}});
+}
+
+TEST(Legible, ReadsAtAGlance) {
+  EXPECT_EQ(legible(0.0), "0");
+  EXPECT_EQ(legible(0.7123), "0.71");
+  EXPECT_EQ(legible(-0.7123), "-0.71");
+  EXPECT_EQ(legible(3.2e-4), "3.2e-4");
+  EXPECT_EQ(legible(9.94e-2), "9.9e-2");
+  EXPECT_EQ(legible(0.0996), "0.10");
+  EXPECT_EQ(legible(12.345), "12.35");
+  EXPECT_EQ(legible(317.4), "317");
+  EXPECT_EQ(legible(12345678.0), "1.2e7");
+  EXPECT_EQ(legible(1e100), "1.0e100");
+  EXPECT_EQ(legible(5e-324), "4.9e-324");
+  EXPECT_EQ(legible(infinity), "inf");
+  EXPECT_EQ(legible(-infinity), "-inf");
+  EXPECT_EQ(legible(std::nan("")), "nan");
+  EXPECT_EQ(legible(std::uint64_t{99999}), "99999");
+  EXPECT_EQ(legible(std::uint64_t{12000000}), "1.2e7");
+}
+
+TEST(Legible, NeverShowsAnEdgeThatIsNotReached) {
+  EXPECT_EQ(legible(1.0), "1.00");
+  EXPECT_EQ(legible(1.00002), "1.00002");
+  EXPECT_EQ(legible(0.99997), "0.99997");
+  EXPECT_EQ(legible(0.5), "0.50");
+  EXPECT_EQ(legible(0.4998), "0.4998");
+  EXPECT_EQ(legible(std::nextafter(1.0, 2.0)), ">1.00");
+  EXPECT_EQ(legible(std::nextafter(1.0, 0.0)), "<1.00");
+  EXPECT_EQ(legible(std::nextafter(0.5, 1.0)), ">0.50");
+  EXPECT_EQ(legible(-std::nextafter(0.5, 1.0)), "<-0.50");
+}
+
+TEST(Printable, RemovesWhatMovesTheCursorOrIsNotUtf8) {
+  EXPECT_EQ(printable("a\tb\n\033[31m\x7f", true), "a?b??[31m?");
+  EXPECT_EQ(printable("\u00e9\U0001f600", true), "\u00e9\U0001f600");
+  EXPECT_EQ(printable("\u00e9\U0001f600", false), "??");
+  EXPECT_EQ(printable("\xc2\x9b\xe2\x80\xae", true), "??");               // CSI, direction override
+  EXPECT_EQ(printable("\xff\xc0\xaf\xed\xa0\x80\xc3", true), "???????");  // broken, long, lone
+  EXPECT_EQ(printable(std::string_view("\0", 1), true), "?");
+}
+
+TEST(Printable, WidthAndShorteningCountCodePoints) {
+  EXPECT_EQ(width_of("\u00e9x\U0001f600"), 3U);
+  EXPECT_EQ(shortened("abcdef", 6, false), "abcdef");
+  EXPECT_EQ(shortened("abcdef", 4, false), "abc~");
+  EXPECT_EQ(shortened("\u00e9\u00e9\u00e9", 2, true), "\u00e9\u2026");
+  EXPECT_EQ(shortened("abc", 0, false), "");
+}
+
+TEST(TerminalTable, AlignsTextLeftAndNumbersRight) {
+  Table table({{.title = "op"}, {.title = "ratio", .number = true}, {.title = "empty"}});
+  table.add_row({{"gelu"}, {"0.71"}, {""}});
+  table.add_rule();
+  table.add_row({{"layer_norm"}, {"3.2e-4"}, {""}});
+  EXPECT_EQ(table.terminal({}),
+            "op           ratio\n"
+            "------------------\n"
+            "gelu          0.71\n"
+            "------------------\n"
+            "layer_norm  3.2e-4\n");
+}
+
+TEST(TerminalTable, RefusesARowOfAnotherWidth) {
+  Table table({{.title = "a"}, {.title = "b"}});
+  EXPECT_THROW(table.add_row({{"1"}}), std::logic_error);
+}
+
+TEST(TerminalTable, ColourSurroundsTheCellAndChangesNoWidth) {
+  Table table({{.title = "verdict"}, {.title = "n", .number = true}});
+  table.add_row({{"exceeds", Colour::bad}, {"1"}});
+  EXPECT_TRUE(contains(table.terminal({.colour = true}), "\033[1;31mexceeds\033[0m  1\n"));
+  EXPECT_FALSE(contains(table.terminal({}), "\033"));
+}
+
+TEST(TerminalTable, ShortensThenLeavesOutAndSaysSo) {
+  Table table({{.title = "key"},
+               {.title = "long", .least_width = 8},
+               {.title = "spare", .dispensable = 1},
+               {.title = "first", .dispensable = 2}});
+  table.add_row({{"k"}, {std::string(30, 'x')}, {"spare text"}, {"first text"}});
+  EXPECT_TRUE(contains(table.terminal({.columns = 50}), "xxx~  spare text  first text\n"));
+  const std::string narrow = table.terminal({.columns = 30});
+  EXPECT_TRUE(contains(narrow, "xxx~  spare text\n")) << narrow;
+  EXPECT_TRUE(contains(narrow, "too narrow for: [first]\n")) << narrow;
+}
+
+TEST(ErrorTable, OneRowShowsTheWorstCaseOfItsGroup) {
+  std::vector<Record> records{record("gelu", "fp32", Verdict::within, 0.3),
+                              record("gelu", "fp32", Verdict::within, 0.71),
+                              record("gelu", "fp32", Verdict::within, 0.5)};
+  records[1].inputs.input = "ties";
+  const auto lines = lines_of(table_of(records));
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_TRUE(contains(lines[0], "worst case"));
+  EXPECT_TRUE(contains(lines[2], "64x1000 ties (+2)")) << lines[2];
+  EXPECT_TRUE(contains(lines[2], "0.71  ") && contains(lines[2], "1.04/3")) << lines[2];
+  EXPECT_TRUE(contains(lines[2], "0.501") && contains(lines[2], "-3.2e-4")) << lines[2];
+  EXPECT_TRUE(contains(lines[2], "1.9e5")) << lines[2];  // elements of all three
+  EXPECT_EQ(lines_of(table_of(records, true)).size(), 7U);
+}
+
+TEST(ErrorTable, AWorseVerdictOutranksALargerRatio) {
+  std::vector<Record> records{record("gelu", "fp32", Verdict::within, 0.9),
+                              record("gelu", "fp32", Verdict::undecided, 0.2)};
+  EXPECT_TRUE(contains(lines_of(table_of(records))[2], "undecided   0.20"));
+}
+
+TEST(ErrorTable, ProvidersVariantsAndPartsHaveRowsOfTheirOwn) {
+  std::vector<Record> records(5, record("gelu", "fp32", Verdict::within, 0.5));
+  records[1].provider = "torch";
+  records[2].variant = "tanh";
+  records[3].part = "dx";
+  records[4].kind = CheckKind::agreement;
+  EXPECT_EQ(lines_of(table_of(records)).size(), 2 + 5 + 2U);
+}
+
+TEST(ErrorTable, WhatMakesTheRunFailStandsFirst) {
+  std::vector<Record> records{record("gelu", "fp32", Verdict::within, 0.5),
+                              record("gelu", "bf16", Verdict::vacuous, 0),
+                              record("gelu", "fp16", Verdict::vacuous, 0),
+                              record("softmax", "fp32", Verdict::undecided, 1),
+                              record("softmax", "bf16", Verdict::exceeds, 8),
+                              record("softmax", "fp16", Verdict::failed, 0),
+                              record("gelu", "e4m3", Verdict::skipped, 0)};
+  records[1].allowed_vacuous = "7 bits hold no bound";
+  std::vector<std::string> order;
+  for (const std::string& line : lines_of(table_of(records)))
+    for (const char* verdict : {" failed ", " exceeds ", " undecided ", " vacuous ", " vacuous* ",
+                                " skipped ", " within "})
+      if (contains(line, "64x1000") && contains(line, verdict)) order.emplace_back(verdict);
+  EXPECT_EQ(order, (std::vector<std::string>{" failed ", " exceeds ", " undecided ", " vacuous ",
+                                             " within ", " vacuous* ", " skipped "}));
+}
+
+TEST(ErrorTable, RowsKeepOpsDirectionsAndPrecisionsTogether) {
+  std::vector<Record> records;
+  for (const char* precision : {"fp32", "bf16"})
+    for (const char* op : {"softmax", "gelu"})
+      for (const char* direction : {"forward", "backward_local"}) {
+        records.push_back(record(op, precision, Verdict::within, 0.5));
+        records.back().direction = direction;
+      }
+  const auto lines = lines_of(table_of(records, false, TableStyle::csv));
+  const std::vector<std::string> starts{"op,",
+                                        "softmax,y,forward,erfc,fp32,",
+                                        "softmax,y,forward,erfc,bf16,",
+                                        "softmax,y,backward_local,erfc,fp32,",
+                                        "softmax,y,backward_local,erfc,bf16,",
+                                        "gelu,y,forward,erfc,fp32,",
+                                        "gelu,y,forward,erfc,bf16,",
+                                        "gelu,y,backward_local,erfc,fp32,",
+                                        "gelu,y,backward_local,erfc,bf16,"};
+  ASSERT_EQ(lines.size(), starts.size());
+  for (std::size_t i = 0; i < starts.size(); ++i)
+    EXPECT_EQ(lines[i].rfind(starts[i], 0), 0U) << lines[i];
+}
+
+TEST(ErrorTable, LastLineCountsEverything) {
+  const auto line = [](const std::vector<Record>& records) {
+    return lines_of(table_of(records)).back();
+  };
+  std::vector<Record> records(3, record("gelu", "fp32", Verdict::within, 0.5));
+  EXPECT_EQ(
+      line(records),
+      "within 3, vacuous 0, skipped 0, undecided 0, exceeds 0, failed 0; 1.9e5 elements checked");
+  records.push_back(record("gelu", "bf16", Verdict::vacuous, 0));
+  EXPECT_TRUE(contains(line(records), "vacuous 1, skipped"));
+  records.back().allowed_vacuous = "why";
+  EXPECT_TRUE(contains(line(records), "vacuous 1 (allowed by name), skipped"));
+  records.push_back(record("gelu", "fp16", Verdict::vacuous, 0));
+  EXPECT_TRUE(contains(line(records), "vacuous 2 (1 allowed by name), skipped"));
+  EXPECT_EQ(line({}),
+            "within 0, vacuous 0, skipped 0, undecided 0, exceeds 0, failed 0; 0 elements checked");
+}
+
+TEST(ErrorTable, ExitCodeFollowsTheRecords) {
+  std::vector<Record> records{record("gelu", "fp32", Verdict::within, 0.5),
+                              record("gelu", "fp32", Verdict::vacuous, 0.5)};
+  EXPECT_EQ(summary_of(records).exit_code(), 1);
+  records[1].allowed_vacuous = "why";
+  EXPECT_EQ(summary_of(records).exit_code(), 0);
+  records[0].allowed_vacuous = "why";  // a reason without need changes nothing
+  records.push_back(record("gelu", "fp32", Verdict::vacuous, 0.5));
+  EXPECT_EQ(summary_of(records).exit_code(), 1);
+}
+
+TEST(ErrorTable, ReasonsAreListedOnceWithTheirCount) {
+  std::vector<Record> records(3, record("gelu", "fp32", Verdict::skipped, 0));
+  for (Record& r : records) r.reason = "no CUDA device";
+  records.push_back(record("gelu", "fp32", Verdict::failed, 0));
+  records.back().reason = "the output has 3 elements of 4";
+  records.push_back(record("gelu", "bf16", Verdict::vacuous, 0));
+  records.back().allowed_vacuous = "k u is 2";
+  const std::string text = table_of(records);
+  const std::size_t failed = text.find("\nfailed 1: the output has 3 elements of 4\n");
+  const std::size_t skipped = text.find("\nskipped 3: no CUDA device\n");
+  EXPECT_LT(failed, skipped) << text;
+  EXPECT_TRUE(contains(text, "\nvacuous* (allowed by name) 1: k u is 2\n")) << text;
+}
+
+TEST(ErrorTable, FitsEveryWidthFrom100To160) {
+  std::vector<Record> records;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    const auto word = [&](std::uint64_t k) { return philox_word(11, k, i); };
+    Record r =
+        record(word(0) % 2 == 0 ? "cross_entropy" : "gelu", "bf16:fp32:bf16",
+               all_verdicts[word(1) % 6], std::ldexp(1.0, static_cast<int>(word(2) % 60) - 50));
+    r.direction = word(3) % 2 == 0 ? "backward_local" : "forward";
+    r.variant = std::string(word(4) % 20, 'v');
+    r.provider = std::string(1 + word(5) % 30, 'p');
+    r.inputs.input = std::string(word(6) % 60, 'i');
+    r.bound_source = std::string(word(7) % 40, 's');
+    r.allowed_vacuous = word(8) % 2 == 0 ? "named" : "";
+    records.push_back(r);
+  }
+  for (std::size_t columns = 100; columns <= 160; ++columns)
+    for (const bool all : {false, true}) {
+      const std::string text = table_of(records, all, TableStyle::terminal, columns);
+      for (const std::string& line : lines_of(text.substr(0, text.find("\n\n"))))  // no sentences
+        ASSERT_LE(width_of(line), columns) << line;
+    }
+}
+
+TEST(ErrorTable, MarkdownEscapesWhatWouldBreakIt) {
+  Record r = record("gelu", "fp32", Verdict::within, 0.5);
+  r.variant = "a|b<c>\nd*";
+  const std::string text = table_of({r}, false, TableStyle::markdown);
+  EXPECT_TRUE(contains(text, "| a\\|b\\<c>?d\\* |")) << text;
+  EXPECT_TRUE(contains(text, "| acceptable mean/max |")) << text;
+  EXPECT_TRUE(contains(text, "64\u00d71000 normal(0,1)")) << text;
+  EXPECT_TRUE(contains(text, "\nwithin 1, ")) << text;
+}
+
+TEST(ErrorTable, CsvHoldsNumbersInFullAndQuotes) {
+  Record r = record("gelu", "fp32", Verdict::within, 0.1 + 0.2);
+  r.inputs.input = "says \"1,2\"";
+  r.acceptable_max = infinity;
+  r.error_ulp_max.reset();
+  const auto lines = lines_of(table_of({r}, false, TableStyle::csv));
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(
+      lines[1],
+      "gelu,y,forward,erfc,fp32,64x1000,\"says \"\"1,2\"\"\",7,own,,,within,0.30000000000000004,"
+      "1.04,inf,,-0.00032,\"tracked, this order\",1,64000,,");
+}
+
+TEST(ErrorTable, SkippedRecordsWithoutNumbersLeaveCellsEmpty) {
+  Record r;
+  r.op = "gelu";
+  r.verdict = Verdict::skipped;
+  const auto lines = lines_of(table_of({r}));
+  EXPECT_EQ(lines[0], "op    verdict  checked");
+  EXPECT_EQ(lines[2], "gelu  skipped        0");
+}
+
+// ---- terminals
+
+/// A terminal of the test's own; what is drawn on `inside` is read from `outside`.
+class PseudoTerminal : public testing::Test {
+ protected:
+  void SetUp() override {
+    outside_ = posix_openpt(O_RDWR | O_NOCTTY);
+    if (outside_ < 0 || grantpt(outside_) != 0 || unlockpt(outside_) != 0)
+      GTEST_SKIP() << "no pseudo-terminals here";
+    inside_ = open(ptsname(outside_), O_RDWR | O_NOCTTY);
+    if (inside_ < 0) GTEST_SKIP() << "no pseudo-terminals here";
+    set_columns(120);
+  }
+  void TearDown() override {
+    for (const auto& [name, value] : saved_)
+      if (value)
+        setenv(name.c_str(), value->c_str(), 1);
+      else
+        unsetenv(name.c_str());
+    close(inside_);
+    close(outside_);
+  }
+
+  void set_columns(unsigned short columns) const {
+    winsize size{};
+    size.ws_col = columns;
+    ASSERT_EQ(ioctl(inside_, TIOCSWINSZ, &size), 0);
+  }
+  void set(const std::string& name, const char* value) {
+    const char* old = std::getenv(name.c_str());
+    saved_.emplace_back(name, old == nullptr ? std::nullopt : std::optional<std::string>(old));
+    setenv(name.c_str(), value, 1);
+  }
+  std::string drawn() const {
+    fcntl(outside_, F_SETFL, O_NONBLOCK);
+    std::array<char, 4096> bytes{};
+    std::string text;
+    for (ssize_t n = 0; (n = read(outside_, bytes.data(), bytes.size())) > 0;)
+      text.append(bytes.data(), static_cast<std::size_t>(n));
+    return text;
+  }
+
+  int outside_ = -1;
+  int inside_ = -1;
+  std::vector<std::pair<std::string, std::optional<std::string>>> saved_;
+};
+
+TEST_F(PseudoTerminal, ColourAndUnicodeFollowTheEnvironment) {
+  for (const char* name : {"LC_CTYPE", "NO_COLOR"}) set(name, "");
+  set("TERM", "xterm");
+  set("LC_ALL", "");
+  set("LANG", "de_DE.UTF-8");
+  EXPECT_TRUE(Terminal::of(inside_).unicode);
+  EXPECT_TRUE(Terminal::of(inside_).colour);
+  set("LC_ALL", "C");
+  EXPECT_FALSE(Terminal::of(inside_).unicode);
+  set("LC_ALL", "C.utf8");
+  EXPECT_TRUE(Terminal::of(inside_).unicode);
+  set("NO_COLOR", "1");
+  EXPECT_FALSE(Terminal::of(inside_).colour);
+  set("NO_COLOR", "");
+  set("TERM", "dumb");
+  EXPECT_FALSE(Terminal::of(inside_).colour);
+}
+
+TEST_F(PseudoTerminal, WidthIsTakenBetween100And160) {
+  for (const auto& [columns, expected] :
+       {std::pair<unsigned short, std::size_t>{80, 100}, {120, 120}, {300, 160}, {0, 160}}) {
+    set_columns(columns);
+    EXPECT_EQ(Terminal::of(inside_).columns, expected);
+  }
+}
+
+TEST_F(PseudoTerminal, ProgressDrawsRarelyAndWipesItsLine) {
+  {
+    Progress progress(1000, "gelu", inside_);
+    for (int i = 0; i < 1000; ++i) progress.advance(1, "fp32 64x1000");
+  }
+  const std::string text = drawn();
+  EXPECT_TRUE(contains(text, "gelu [")) << text;
+  EXPECT_TRUE(contains(text, "fp32 64x1000")) << text;
+  EXPECT_TRUE(text.ends_with("\r\033[K")) << text;
+  EXPECT_LT(text.size(), 100U * 50U) << "1000 steps within a moment are a few drawings";
+}
+
+TEST_F(PseudoTerminal, ProgressWithoutStepsDrawsNothing) {
+  { Progress progress(0, "gelu", inside_); }
+  EXPECT_EQ(drawn(), "");
+}
+
+TEST(Progress, IsSilentElsewhere) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  {
+    Progress progress(2, "gelu", ends[1]);
+    progress.advance();
+    progress.advance(5);  // more than there is
+  }
+  close(ends[1]);
+  char byte = 0;
+  EXPECT_EQ(read(ends[0], &byte, 1), 0);
+  close(ends[0]);
+  const Terminal file = Terminal::of(ends[0]);
+  EXPECT_FALSE(file.colour || file.unicode);
+  EXPECT_EQ(file.columns, 160U);
+}
+
+TEST(Progress, LineShowsShareCountAndTimeLeft) {
+  EXPECT_EQ(progress_line("gelu", 0, 4, 0.0, "", 79), "gelu [>                       ]   0%  0/4");
+  EXPECT_EQ(progress_line("gelu", 2, 4, 10.0, "fp32", 79),
+            "gelu [============>           ]  50%  2/4  11 s left  fp32");
+  EXPECT_EQ(progress_line("gelu", 1, 4, 100.0, "", 79),
+            "gelu [======>                 ]  25%  1/4  6 min left");
+  EXPECT_EQ(progress_line("gelu", 4, 4, 20.0, "", 79), "gelu [========================] 100%  4/4");
+  EXPECT_EQ(progress_line("gelu", 0, 0, 0.0, "", 79), "gelu [========================] 100%  0/0");
+  EXPECT_EQ(progress_line("gelu", 2, 4, 10.0, "a\nb\u00e9", 200).find('\n'), std::string::npos);
+  EXPECT_EQ(width_of(progress_line("gelu", 2, 4, 10.0, std::string(200, 'w'), 60)), 60U);
+}
+
+}  // namespace
+}  // namespace opbound
