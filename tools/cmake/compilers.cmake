@@ -55,7 +55,7 @@ set(machine_flags -ffp-contract=off)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND machine_flags -march=x86-64-v3)  # fma in hardware; exp is 20 times slower without
 endif()
-set(warning_flags -Wall -Wextra -Wpedantic -Wconversion -Wnon-virtual-dtor -Wold-style-cast
+set(warning_flags -Wall -Wextra -Wconversion -Wnon-virtual-dtor -Wold-style-cast
                   -Wcast-align -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND warning_flags -Wshadow=local)  # a local may bear a constant's or a function's name
