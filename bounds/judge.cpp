@@ -108,8 +108,7 @@ Judgement judge_overflow(const Exact& y, double bound, double got, const Store& 
   // RN(|y|) overflows by itself: infinity is the right answer whatever the bound
   const bool tie_stays =
       store.format.kind == Kind::e4m3;  // 464 is a tie between 448 and 480, goes to 448
-  const bool beyond = right_side && (d.low > 0 || (d.low == 0 && !tie_stays) ||
-                                     y.kind == Exact::Class::beyond_double);
+  const bool beyond = right_side && (d.low > 0 || (d.low == 0 && !tie_stays));
   if (beyond || (right_side && store.rounds && d.low + bound >= 0 && bound < infinite)) {
     j.verdict = Verdict::within;
     j.ratio = beyond ? 0 : -d.low / bound;
@@ -125,6 +124,24 @@ Judgement judge_overflow(const Exact& y, double bound, double got, const Store& 
   return j;
 }
 
+/// The exact value is a number beyond every double, so every format overflows; how far beyond is
+/// not known.
+Judgement judge_beyond(const Exact& y, double bound, double got, const Store& store) {
+  Judgement j;
+  const bool infinity = std::isnan(got) ? store.format.overflow == Overflow::to_nan
+                                        : std::isinf(got) && (got > 0) == (y.high > 0);
+  const bool saturated = store.format.overflow == Overflow::saturate &&
+                         got == std::copysign(store.format.largest(), y.high);
+  if (infinity || saturated) {
+    j.verdict = Verdict::within;
+    return j;
+  }
+  j.ratio = j.error_ulp = infinite;
+  j.nonfinite_mismatch = true;
+  j.verdict = bound < infinite ? Verdict::exceeds : Verdict::vacuous;
+  return j;
+}
+
 /// The smallest L: how far the exact value is outside the cell of s, over the bound.
 double ratio_of(double outside, double bound) {
   if (outside <= 0) return 0;
@@ -136,6 +153,7 @@ double ratio_of(double outside, double bound) {
 Judgement judge(const Exact& exact, double bound, double gauge, double got, const Store& store) {
   if (exact.kind != Exact::Class::finite && exact.kind != Exact::Class::beyond_double)
     return judge_special(exact, got, store);
+  if (exact.kind == Exact::Class::beyond_double) return judge_beyond(exact, bound, got, store);
   Judgement j;
   if (!(exact.radius < infinite)) return j;
   if (!std::isfinite(got)) return judge_overflow(exact, bound, got, store);

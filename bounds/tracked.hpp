@@ -199,17 +199,22 @@ OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> b) {
 
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> fma(Tracked<T, K> a, Tracked<T, K> b, Tracked<T, K> c) {
-  const T result = fma(a.value, b.value, c.value);
-  if (!detail::is_finite(to_double(result)))
-    return detail::not_finite<T, K>(result, detail::is_exact_infinity(a) ||
-                                                detail::is_exact_infinity(b) ||
-                                                detail::is_exact_infinity(c));
-  detail::Propagated p = detail::propagate_product(a, b);
-  p.radius += c.radius;
-  p.spread += c.spread;
-  const bool exact = Facts<T>::exact_product(a.value, b.value, from<T>(0.0)) &&
-                     Facts<T>::exact_sum(from<T>(0.0), c.value, result);
-  return detail::finish<T, K>(result, p, Facts<T>::fused, Facts<T>::fused, exact);
+  if constexpr (!requires { Facts<T>::fused; }) {
+    return a * b + c;  // a type without a fused operation of its own
+  } else {
+    const T result = fma(a.value, b.value, c.value);
+    if (!detail::is_finite(to_double(result)))
+      return detail::not_finite<T, K>(result, detail::is_exact_infinity(a) ||
+                                                  detail::is_exact_infinity(b) ||
+                                                  detail::is_exact_infinity(c));
+    detail::Propagated p = detail::propagate_product(a, b);
+    p.radius += c.radius;
+    p.spread += c.spread;
+    const T zero = from<T>(0.0);
+    const bool exact = Facts<T>::exact_product(a.value, b.value, zero) &&
+                       Facts<T>::exact_sum(zero, c.value, result);
+    return detail::finish<T, K>(result, p, Facts<T>::fused, Facts<T>::fused, exact);
+  }
 }
 
 template <class T, class K>

@@ -38,7 +38,7 @@ OPBOUND_HD T constant(Real r) {
 
 /// |x| as a double, for gauges and other estimates.
 template <class T>
-OPBOUND_HD double magnitude(T x) {
+OPBOUND_HD double magnitude(const T& x) {
   return std::bit_cast<double>(detail::magnitude_bits(to_double(x)));
 }
 

@@ -47,10 +47,10 @@ struct Call {
 struct Contract {
   enum class Order : std::uint8_t { own, any, tree };
 
-  int variant = 0;
-  Order order = Order::own;    ///< own: this project's kernel, bit for bit
-  FunctionErrors functions{};  ///< of any other kernel
-  SumTree tree{};              ///< for Order::tree
+  std::vector<int> variants{0};  ///< several: it is one of them, which one is not known
+  Order order = Order::own;      ///< own: this project's kernel, bit for bit
+  FunctionErrors functions{};    ///< of any other kernel
+  SumTree tree{};                ///< for Order::tree
 };
 
 /// What the bound says of one tensor, row-major: |got - exact| <= radius before the store rounding.
@@ -100,8 +100,8 @@ struct Op {
   /// Runs the own kernel on the device; the views hold device addresses. Null in a build without
   /// CUDA.
   void (*run_on_device)(const Call&);
-  /// Bounds of the judged outputs for any kernel that keeps the contract.
-  BoundArrays (*bound)(const Call&, const Contract&);
+  /// Bounds of the judged outputs for any kernel of this variant that keeps the contract.
+  BoundArrays (*bound)(const Call&, const Contract&, int variant);
   /// The same for the own contract, computed by the device team. Null in a build without CUDA.
   BoundArrays (*bound_on_device)(const Call&);
   /// The definition in double-double with a running bound.

@@ -15,9 +15,13 @@ struct Precision {
   Format output = fp32;
 
   constexpr bool operator==(const Precision&) const = default;
-  /// Is the store a rounding beyond the kernel's last one?
-  constexpr bool store_rounds() const { return output.digits < compute.digits; }
 };
+
+/// Is storing a value of format `from` in `to` a further rounding?
+constexpr bool store_rounds(const Format& from, const Format& to) {
+  return to.digits < from.digits || to.exponent_min - to.digits > from.exponent_min - from.digits ||
+         to.exponent_max < from.exponent_max;
+}
 
 constexpr std::optional<Format> format_named(std::string_view name) {
   for (const Format& f : all_formats)

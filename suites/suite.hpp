@@ -32,8 +32,8 @@ struct CaseSpec {
   const Op* op = nullptr;
   Direction direction = Direction::forward;
   AttributeBytes attributes{};
-  int variant = 0;   ///< the algorithm that runs
-  int declared = 0;  ///< the algorithm whose bound judges it
+  int variant = 0;               ///< the algorithm that runs
+  std::vector<int> declared{0};  ///< the algorithm whose bound judges it; several: one of them
   Precision precision;
   Sizes sizes{};
   std::vector<std::pair<std::string, InputSpec>>

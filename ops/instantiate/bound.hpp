@@ -8,32 +8,34 @@ namespace opbound {
 
 template <class Op>
 struct BoundOf {
-  static BoundArrays run(const Call& c, const Contract& contract) {
+  static BoundArrays run(const Call& c, const Contract& contract, int variant) {
     return detail::with_compute_type(c.compute, [&]<class T>() {
       switch (contract.order) {
         case Contract::Order::own:
-          return passes<T, Own>(c, contract, HostTeam<team_width>{});
+          return passes<T, Own>(c, contract, variant, HostTeam<team_width>{});
         case Contract::Order::any:
-          return passes<T, Foreign>(c, contract, AnyOrderTeam{});
+          return passes<T, Foreign>(c, contract, variant, AnyOrderTeam{});
         default:
-          return passes<T, Foreign>(c, contract, TreeTeam{&contract.tree});
+          return passes<T, Foreign>(c, contract, variant, TreeTeam{&contract.tree});
       }
     });
   }
 
  private:
   template <class T, class K, class Team>
-  static BoundArrays passes(const Call& c, const Contract& contract, const Team& team) {
+  static BoundArrays passes(const Call& c, const Contract& contract, int variant,
+                            const Team& team) {
+    const Problem<Op> problem = detail::problem_of<Op>(c, variant);
     if (c.direction == Direction::forward)
-      return run_pass<typename Op::forward, T, K>(c, c.forward, contract, team, {});
+      return run_pass<typename Op::forward, T, K>(c, c.forward, problem, contract, team, {});
     if constexpr (detail::HasBackward<Op>) {
       BoundArrays saved;
       if (c.direction == Direction::backward_full) {
-        saved = run_pass<typename Op::forward, T, K>(c, c.forward, contract, team, {});
+        saved = run_pass<typename Op::forward, T, K>(c, c.forward, problem, contract, team, {});
         for (std::size_t t = 0; t < saved.size(); ++t)
           round_saved<T, K>(saved[t], format_of(c.forward[t].element));
       }
-      return run_pass<typename Op::backward, T, K>(c, c.backward, contract, team, saved);
+      return run_pass<typename Op::backward, T, K>(c, c.backward, problem, contract, team, saved);
     } else {
       detail::require(false, "this op has no backward pass");
       return {};
@@ -65,7 +67,8 @@ struct BoundOf {
 
   template <class Pass, class T, class K, class Team>
   static BoundArrays run_pass(const Call& c, std::span<const TensorView> views,
-                              const Contract& contract, const Team& team, BoundArrays saved) {
+                              const Problem<Op>& problem, const Contract& contract,
+                              const Team& team, BoundArrays saved) {
     BoundArrays result(views.size());
     TrackedIo<T, K> io{bind(views), {}};
     for (std::size_t t = 0; t < views.size(); ++t) {
@@ -81,7 +84,6 @@ struct BoundOf {
         io.tracked[t] = array_of(saved[place]);
       }
     }
-    const Problem<Op> problem = detail::problem_of<Op>(c, contract.variant);
     detail::for_each_part<Pass>([&]<class Part>() {
       const std::int64_t blocks = Part::blocks(c.sizes);
       parallel_for(blocks, detail::work_of<Part>(c, views, blocks), [&](std::int64_t b) {

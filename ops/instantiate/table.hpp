@@ -13,7 +13,7 @@ struct KernelOf {
 };
 template <class Op>
 struct BoundOf {
-  static BoundArrays run(const Call& c, const Contract& contract);
+  static BoundArrays run(const Call& c, const Contract& contract, int variant);
 };
 template <class Op>
 struct ReferenceOf {

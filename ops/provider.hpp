@@ -1,0 +1,52 @@
+// A provider runs an op: ours on the host or the device, a library, a plug-in, or a file that holds
+// what somebody's kernel gave. What it declares decides the bound that judges it.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/op.hpp"
+
+namespace opbound {
+
+/// What the provider needs is absent here: the check is skipped, with this reason.
+struct Unavailable : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The kernel could not be run, or broke: the check failed, with this reason.
+struct ProviderFailure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Provider {
+ public:
+  Provider() = default;
+  Provider(const Provider&) = delete;
+  Provider& operator=(const Provider&) = delete;
+  virtual ~Provider() = default;
+
+  virtual std::string name() const = 0;
+  virtual std::string version() const = 0;
+  virtual std::string device() const = 0;
+  virtual std::vector<std::pair<std::string, std::string>> environment() const = 0;
+
+  /// What the kernel keeps to when it is declared to be one of these variants.
+  virtual Contract contract(const Op& op, std::vector<int> variants) const = 0;
+
+  /// Runs the call on host memory; every output has been poisoned with NaN.
+  /// Throws Unavailable or ProviderFailure.
+  virtual void run(const Op& op, const Call& call) const = 0;
+};
+
+/// This project's kernels on the host.
+std::unique_ptr<Provider> own_host_provider();
+
+/// This project's kernels on device number `index`. Throws Unavailable in a build without CUDA or
+/// on a machine without that device.
+std::unique_ptr<Provider> own_device_provider(int index);
+
+}  // namespace opbound

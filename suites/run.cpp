@@ -1,0 +1,238 @@
+#include "suites/run.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "generated/version.hpp"
+#include "suites/input.hpp"
+
+namespace opbound {
+namespace {
+
+/// What a tensor is kept in. A gradient has the format of what it is the gradient of.
+Format format_of(const CaseSpec& spec, const TensorSpec& tensor) {
+  std::string_view name = tensor.name;
+  if (name.size() > 1 && name.front() == 'd') name.remove_prefix(1);
+  for (const TensorSpec& t : spec.op->forward.tensors)
+    if (t.name == name) return t.role == Role::out ? spec.precision.output : spec.precision.storage;
+  return tensor.role == Role::out ? spec.precision.output : spec.precision.storage;
+}
+
+Shape shape_of(const CaseSpec& spec, const TensorSpec& tensor) {
+  Shape shape;
+  for (int axis = 0; axis < tensor.rank(); ++axis) {
+    const auto dim = std::find(spec.op->dims.begin(), spec.op->dims.end(),
+                               tensor.dims[static_cast<std::size_t>(axis)]);
+    shape.push_back(spec.sizes[static_cast<std::size_t>(dim - spec.op->dims.begin())]);
+  }
+  return shape;
+}
+
+void poison(Tensor& tensor) { tensor.fill(std::numeric_limits<double>::quiet_NaN()); }
+
+void fill(const CaseSpec& spec, Tensor& tensor, std::string_view name) {
+  const auto given = std::find_if(spec.inputs.begin(), spec.inputs.end(),
+                                  [&](const auto& i) { return i.first == name; });
+  fill_input(tensor, given == spec.inputs.end() ? InputSpec{} : given->second, spec.seed, name);
+}
+
+std::vector<TensorView> bind_pass(const CaseSpec& spec, const PassInfo& pass, Prepared& prepared) {
+  std::vector<TensorView> views;
+  for (const TensorSpec& t : pass.tensors) {
+    auto [place, is_new] = prepared.tensors.try_emplace(std::string(t.name));
+    if (is_new) {
+      place->second = Tensor(format_of(spec, t), shape_of(spec, t));
+      if (t.is_written()) {
+        poison(place->second);
+      } else {
+        fill(spec, place->second, t.name);
+      }
+    }
+    views.push_back(place->second.view());
+  }
+  return views;
+}
+
+Named<AttributeValue> attributes_of(const CaseSpec& spec) {
+  Named<AttributeValue> values;
+  for (const AttributeSpec& a : spec.op->attributes)
+    values.emplace_back(a.name, a.get(spec.attributes));
+  return values;
+}
+
+Case case_of(const CaseSpec& spec) {
+  Case c;
+  for (std::size_t d = 0; d < spec.op->dims.size(); ++d)
+    c.shape.emplace_back(spec.op->dims[d], spec.sizes[d]);
+  for (const auto& [tensor, input] : spec.inputs)
+    c.input += (c.input.empty() ? "" : " ") + tensor + "=" + to_string(input);
+  c.seed = spec.seed;
+  return c;
+}
+
+std::string variant_names(const Op& op, const std::vector<int>& variants) {
+  std::string text;
+  for (const int v : variants)
+    text.append(text.empty() ? "" : "|").append(op.variants[static_cast<std::size_t>(v)].name);
+  return text;
+}
+
+std::string contract_text(const Op& op, const Contract& contract) {
+  std::string text = variant_names(op, contract.variants);
+  switch (contract.order) {
+    case Contract::Order::own:
+      return text + ", own order and functions";
+    case Contract::Order::any:
+      text += ", any order";
+      break;
+    case Contract::Order::tree:
+      text += ", revealed tree";
+  }
+  return text + (contract.functions.ulp == FunctionErrors{}.ulp ? ", functions correctly rounded"
+                                                                : ", functions as declared");
+}
+
+/// What all records of a case have in common.
+Record record_of(const CaseSpec& spec, const Provider& provider) {
+  Record r;
+  r.op = spec.op->name;
+  r.direction = name_of(spec.direction);
+  r.variant = spec.op->variants[static_cast<std::size_t>(spec.variant)].name;
+  r.precision = name_of(spec.precision);
+  r.attributes = attributes_of(spec);
+  r.provider = provider.name();
+  r.provider_version = provider.version();
+  r.device = provider.device();
+  r.environment = provider.environment();
+  r.inputs = case_of(spec);
+  r.suite = spec.suite;
+  r.commit = commit;
+  return r;
+}
+
+/// The inputs that the worst element depends on, where they are few: elements of the same place.
+Named<double> inputs_at(const PassInfo& pass, std::span<const TensorView> views, std::int64_t count,
+                        std::int64_t index) {
+  Named<double> inputs;
+  for (std::size_t t = 0; t < views.size(); ++t)
+    if (!pass.tensors[t].is_written() && views[t].count() == count)
+      inputs.emplace_back(pass.tensors[t].name, views[t].at(index));
+  return inputs;
+}
+
+void fill_from_check(Record& r, const OutputCheck& c, const CaseSpec& spec) {
+  r.verdict = verdict_of(c.counts);
+  if (r.verdict == Verdict::vacuous) r.allowed_vacuous = spec.allowed_vacuous;
+  r.counts = c.counts;
+  r.blocks = c.blocks;
+  r.rungs = c.rungs;
+  r.nonfinite_mismatch = c.nonfinite_mismatch;
+  if (c.counts.checked == 0) return;
+  r.ratio = c.ratio;
+  r.acceptable_mean = c.acceptable_mean;
+  r.acceptable_max = c.acceptable_max;
+  r.error_ulp_max = c.error_ulp_max;
+  r.error_ulp_mean = c.error_ulp_mean;
+  r.bias_ulp = c.bias_ulp;
+  r.bias_z = c.bias_z;
+  r.ulp_histogram = c.histogram;
+  r.worst = c.worst;
+}
+
+}  // namespace
+
+Prepared prepare(const CaseSpec& spec) {
+  Prepared p;
+  p.call = {
+      spec.direction, spec.attributes, spec.variant, spec.sizes, spec.precision.compute, {}, {}};
+  p.call.forward = bind_pass(spec, spec.op->forward, p);
+  if (spec.direction == Direction::forward) return p;
+  p.call.backward = bind_pass(spec, *spec.op->backward, p);
+  if (spec.direction == Direction::backward_local) {
+    Call forward = p.call;
+    forward.direction = Direction::forward;
+    forward.backward.clear();
+    spec.op->run(forward);
+    p.call.forward.clear();
+  }
+  return p;
+}
+
+BoundArrays bounds_of(const Op& op, const Call& call, const Contract& contract) {
+  BoundArrays largest = op.bound(call, contract, contract.variants.front());
+  for (std::size_t v = 1; v < contract.variants.size(); ++v) {
+    const BoundArrays other = op.bound(call, contract, contract.variants[v]);
+    for (std::size_t t = 0; t < largest.size(); ++t)
+      for (std::size_t i = 0; i < largest[t].radius.size(); ++i)
+        largest[t].radius[i] = std::max(largest[t].radius[i], other[t].radius[i]);
+  }
+  return largest;
+}
+
+std::string hash_of(const Tensor& tensor) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (std::int64_t i = 0, n = tensor.count(); i < n; ++i) {
+    const Element e = tensor.element();
+    const std::uint64_t bits = is_float(e) ? encode(format_of(e), tensor.at(i))
+                                           : static_cast<std::uint64_t>(tensor.index_at(i));
+    for (int byte = 0; byte < bytes_of(e); ++byte)
+      hash = (hash ^ ((bits >> (8 * byte)) & 0xff)) * 0x100000001b3ULL;
+  }
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text = "fnv1a:";
+  for (int shift = 60; shift >= 0; shift -= 4) text += digits[(hash >> shift) & 15];
+  return text;
+}
+
+std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, Prepared& prepared,
+                               const Contract& contract) {
+  const Op& op = *spec.op;
+  const PassInfo& pass = op.pass(spec.direction);
+  const BoundArrays bounds = bounds_of(op, prepared.call, contract);
+  std::vector<Record> records;
+  for (const OutputCheck& c : certify(op, prepared.call, bounds)) {
+    const auto place = static_cast<std::size_t>(c.tensor);
+    const TensorSpec& tensor = pass.tensors[place];
+    Record r = record_of(spec, provider);
+    r.part = tensor.name;
+    r.contract = contract_text(op, contract);
+    r.bound_source = contract.variants.size() > 1 ? "tracked, union of variants" : "tracked";
+    fill_from_check(r, c, spec);
+    if (r.worst)
+      r.worst->input =
+          inputs_at(pass, prepared.call.judged(), prepared.call.judged()[place].count(),
+                    static_cast<std::int64_t>(r.worst->index));
+    r.output_hash = hash_of(prepared.tensors.find(tensor.name)->second);
+    records.push_back(std::move(r));
+  }
+  return records;
+}
+
+std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto without_result = [&](Verdict verdict, const char* why) {
+    Record r = record_of(spec, provider);
+    r.verdict = verdict;
+    r.reason = why;
+    return std::vector<Record>{r};
+  };
+  Prepared prepared = prepare(spec);
+  try {
+    provider.run(*spec.op, prepared.call);
+  } catch (const Unavailable& e) {
+    return without_result(Verdict::skipped, e.what());
+  } catch (const ProviderFailure& e) {
+    return without_result(Verdict::failed, e.what());
+  }
+  std::vector<Record> records =
+      judge_case(spec, provider, prepared, provider.contract(*spec.op, spec.declared));
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  for (Record& r : records) r.time_ms = elapsed.count();
+  return records;
+}
+
+}  // namespace opbound
