@@ -1,7 +1,10 @@
-// Inputs: each element a pure function of (seed, tensor, index), rounded to the tensor's format, so
-// exact.
+// Inputs: each element a pure function of (seed, stream, index) through Philox, + - * / sqrt and
+// this project's elementary functions, so that every machine makes the same ones; then rounded to
+// the tensor's format, so exact. suites/README.md lists the generators.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "ops/tensor.hpp"
@@ -12,13 +15,26 @@ namespace opbound {
 /// What a generator takes, for messages and for `opbound list --inputs`.
 struct GeneratorInfo {
   std::string_view kind;
-  std::string_view parameters;  ///< "mean=0 sigma=1"
+  std::string_view parameters;  ///< with their defaults: "mean=0 sigma=1"; a file's: "path"
   std::string_view meaning;
 };
 std::span<const GeneratorInfo> all_generators();
 
-/// Fills a tensor. `stream` keeps tensors of one case apart: use the tensor's name.
-/// Throws InputError for an unknown kind or parameter, or a file that does not fit the shape.
+/// Reads what to_string writes: "normal", "normal(sigma=5)", "file(x.npy)", "file(x.safetensors,
+/// tensor=h)". Throws InputError for anything else.
+InputSpec parse_input(std::string_view text);
+
+/// Puts the parameters into the generator's order. Throws InputError for an unknown kind or
+/// parameter, a missing path, or one that the kind does not take.
+void normalize(InputSpec& spec);
+
+/// Throws InputError where fill_input would for any shape: a parameter out of its range, a format
+/// that the kind cannot serve, a file that is not there.
+void check_input(const InputSpec& spec, Element element);
+
+/// Fills a tensor. `stream` keeps tensors of one case apart: use the tensor's name. A generated
+/// value beyond the format's largest becomes infinite (NaN in e4m3). Throws InputError as
+/// check_input, or for a file that does not fit the shape.
 void fill_input(Tensor& tensor, const InputSpec& spec, std::uint64_t seed, std::string_view stream);
 
 }  // namespace opbound
