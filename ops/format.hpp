@@ -169,27 +169,25 @@ OPBOUND_HD constexpr double round_stochastic(const Format& f, double x, std::uin
 /// Bit pattern of a value that f holds exactly (round first); NaN, and infinity where f has none,
 /// gives the canonical quiet NaN.
 OPBOUND_HD constexpr std::uint64_t encode(const Format& f, double x) {
-  const std::uint64_t sign = std::bit_cast<std::uint64_t>(x) >> 63;
   const std::uint64_t magnitude = detail::magnitude_bits(x);
-  const int stored_bits = f.kind == Kind::tf32 ? 32 : f.bits();
+  const std::uint64_t sign = std::bit_cast<std::uint64_t>(x) >> 63 << (f.bits() - 1);
   const int fraction_bits = f.kind == Kind::tf32 ? 23 : f.digits - 1;
-  const std::uint64_t all_exponents = (std::uint64_t{1} << (stored_bits - 1 - fraction_bits)) - 1;
-  if (magnitude >= detail::infinity_bits && f.kind == Kind::e4m3) return 0x7f;
-  if (magnitude > detail::infinity_bits)
-    return (all_exponents << fraction_bits) | (std::uint64_t{1} << (fraction_bits - 1));
-  const std::uint64_t signed_zero = sign << (stored_bits - 1);
-  if (magnitude == detail::infinity_bits) return signed_zero | (all_exponents << fraction_bits);
-  if (f.kind == Kind::fp64) return std::bit_cast<std::uint64_t>(x);
-  const double a = std::bit_cast<double>(magnitude);
-  if (a < f.smallest_normal()) {  // at most 2^fraction_bits smallest steps: the quotient is an
-                                  // exact integer
-    return signed_zero |
-           static_cast<std::uint64_t>(a / power_of_two(f.exponent_min - fraction_bits));
+  const std::uint64_t infinity = ((std::uint64_t{1} << (f.bits() - 1 - fraction_bits)) - 1)
+                                 << fraction_bits;
+  if (magnitude >= detail::infinity_bits) {
+    if (f.kind == Kind::e4m3) return 0x7f;
+    return magnitude == detail::infinity_bits
+               ? sign | infinity
+               : infinity | (std::uint64_t{1} << (fraction_bits - 1));
   }
-  const std::uint64_t biased =
-      (magnitude >> 52) - 1023 + static_cast<std::uint64_t>(1 - f.exponent_min);
-  const std::uint64_t fraction = (magnitude & 0xfffffffffffffULL) >> (52 - fraction_bits);
-  return signed_zero | (biased << fraction_bits) | fraction;
+  if (f.kind == Kind::fp64) return std::bit_cast<std::uint64_t>(x);
+  if (f.exponent_min == -126)  // as in fp32, so the pattern is the top of fp32's
+    return std::bit_cast<std::uint32_t>(static_cast<float>(x)) >> (32 - f.bits());
+  const double a = std::bit_cast<double>(magnitude);
+  if (a < f.smallest_normal())  // a whole number of smallest steps
+    return sign | static_cast<std::uint64_t>(a * power_of_two(fraction_bits - f.exponent_min));
+  const auto between_biases = static_cast<std::uint64_t>(1022 + f.exponent_min);
+  return sign | ((magnitude >> (52 - fraction_bits)) - (between_biases << fraction_bits));
 }
 
 /// The value of a bit pattern; exact.

@@ -125,13 +125,13 @@ struct Type {
   Element element;
 };
 
-/// ml_dtypes saves bf16 as two opaque bytes.
-constexpr std::array types{Type{"<f8", Element::fp64},        Type{"<f4", Element::fp32},
-                           Type{"<f2", Element::fp16},        Type{"<i4", Element::int32},
-                           Type{"<i8", Element::int64},       Type{"|b1", Element::boolean},
-                           Type{"<V2", Element::bf16},        Type{"|V2", Element::bf16},
-                           Type{"bfloat16", Element::bf16},   Type{"float8_e4m3fn", Element::e4m3},
-                           Type{"float8_e5m2", Element::e5m2}};
+/// ml_dtypes saves bf16 as two opaque bytes, and e5m2 alone as a one-byte float.
+constexpr std::array types{Type{"<f8", Element::fp64},         Type{"<f4", Element::fp32},
+                           Type{"<f2", Element::fp16},         Type{"<i4", Element::int32},
+                           Type{"<i8", Element::int64},        Type{"|b1", Element::boolean},
+                           Type{"<V2", Element::bf16},         Type{"|V2", Element::bf16},
+                           Type{"bfloat16", Element::bf16},    Type{"float8_e4m3fn", Element::e4m3},
+                           Type{"float8_e5m2", Element::e5m2}, Type{"<f1", Element::e5m2}};
 
 /// Unsigned or opaque bits of as many bytes as the element asked for.
 bool is_raw(std::string_view type, Element wanted) {

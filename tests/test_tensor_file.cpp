@@ -202,6 +202,7 @@ TEST_F(TensorFile, NpyRawBitsNeedANamedFormat) {
   EXPECT_EQ(read_tensor(npy("{'descr': '<V2'" + rest, one_bf16)).at(0), 1);
   EXPECT_EQ(read_tensor(npy("{'descr': 'bfloat16'" + rest, one_bf16)).at(0), 1);
   EXPECT_EQ(read_tensor(npy("{'descr': '|V1'" + rest, one_e4m3), {{}, Element::e4m3}).at(0), 1);
+  EXPECT_EQ(read_tensor(npy("{'descr': '<f1'" + rest, "\x3c")).at(0), 1);  // e5m2
   expect_refused(npy("{'descr': '<u2'" + rest, one_bf16), "element type '<u2'");
   expect_refused(npy("{'descr': '|V1'" + rest, one_e4m3), "element type '|V1'");
   expect_refused(npy("{'descr': '<u2'" + rest, one_bf16), "'<u2'", {{}, Element::e4m3});
