@@ -121,6 +121,7 @@ Table readable_table(const std::vector<Row>& rows, bool all, bool brief, const c
        {.title = "variant", .least_width = 7},
        {.title = "precision", .least_width = 14},
        {.title = all ? "case" : "worst case", .least_width = 12},
+       {.title = "cases", .number = true, .dispensable = 5},
        {.title = "provider", .least_width = 6},
        {.title = "verdict"},
        {.title = "ratio", .number = true},
@@ -144,7 +145,6 @@ Table readable_table(const std::vector<Row>& rows, bool all, bool brief, const c
     last_op = &r.op;
     std::string place = shape_text(r, times);
     if (!r.inputs.input.empty()) place += (place.empty() ? "" : " ") + r.inputs.input;
-    if (row.cases > 1) place += " (+" + std::to_string(row.cases - 1) + ")";
     const std::string acceptable =
         r.acceptable_mean || r.acceptable_max
             ? shown(r.acceptable_mean, number) + "/" + shown(r.acceptable_max, count)
@@ -155,6 +155,7 @@ Table readable_table(const std::vector<Row>& rows, bool all, bool brief, const c
                    {r.variant},
                    {r.precision},
                    {place},
+                   {all ? "" : std::to_string(row.cases)},
                    {r.provider},
                    verdict_cell(r),
                    {shown(r.ratio, number)},
@@ -233,6 +234,7 @@ std::vector<std::string> reasons(std::span<const Record> records) {
       ++counted[{rank(r), name, r.reason}];
   }
   std::vector<std::string> lines;
+  lines.reserve(counted.size());
   for (const auto& [what, count] : counted)
     lines.push_back(std::get<1>(what) + " " + std::to_string(count) + ": " + std::get<2>(what));
   return lines;
@@ -274,8 +276,8 @@ std::string error_table(std::span<const Record> records, const TableOptions& opt
   const bool markdown = options.style == TableStyle::markdown;
   const bool unicode = markdown || options.terminal.unicode;
   const Table table = readable_table(rows, options.all, !markdown, unicode ? "\u00d7" : "x");
-  std::string text = markdown ? table.markdown() : table.terminal(options.terminal);
-  text += "\n";
+  std::string text;
+  if (!rows.empty()) text = (markdown ? table.markdown() : table.terminal(options.terminal)) + "\n";
   for (const std::string& reason : reasons(records))
     text += (markdown ? "- " : "") + printable(reason, unicode) + "\n";
   if (markdown) text += "\n";

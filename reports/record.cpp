@@ -170,7 +170,10 @@ void print_field(std::string& to, const std::string& name, const nlohmann::order
 
 std::string print_worst(const Record& r, const Worst& w) {
   std::string text = "\nworst element, number " + std::to_string(w.index) + " of the output";
-  if (r.ratio) text += ", error / bound = " + shortest(*r.ratio);
+  if (r.ratio && std::isfinite(*r.ratio))
+    text += "; it would just pass with " + shortest(*r.ratio) + " times its bound";
+  else if (r.ratio)
+    text += "; no multiple of its bound would let it pass";
   text += "\n";
   const auto line = [&](const std::string& name, double x) { print_field(text, name, both(x)); };
   for (const auto& [name, value] : w.input) line("input " + name, value);

@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "ops/attribute.hpp"
 #include "reports/verdict.hpp"
 
 namespace opbound {
@@ -43,10 +43,6 @@ constexpr std::string_view name_of(CheckKind k) {
 /// An ordered list of name and value; names are unique.
 template <class T>
 using Named = std::vector<std::pair<std::string, T>>;
-
-/// An attribute of an op: a flag, a count, a number or a word. The words "inf", "-inf" and "nan"
-/// are how the numbers are spelled, so no word may be one of them.
-using AttributeValue = std::variant<bool, std::int64_t, double, std::string>;
 
 /// What was fed in, so that the inputs can be made again.
 struct Case {
@@ -128,8 +124,8 @@ struct Record {
   std::string direction;  ///< "forward", "backward_local", "backward_full"
   std::string variant;    ///< the algorithm under test: "erfc", "two_pass"
   std::string precision;  ///< storage:compute:output, "bf16:fp32:bf16"; one name when all agree
-  Named<AttributeValue> attributes;
-  std::string provider;  ///< whose kernel
+  Named<AttributeValue> attributes;  ///< no word may be "inf", "-inf" or "nan": these are numbers
+  std::string provider;              ///< whose kernel
   std::string provider_version;
   std::string contract;            ///< what the provider declares: algorithm, order, inner formats
   std::string device;              ///< "cpu", "NVIDIA H200"

@@ -180,17 +180,18 @@ std::string Table::terminal(const Terminal& as) const {
 }
 
 std::string Table::markdown() const {
-  std::string to = "|", line = "|";
-  for (const Column& c : columns_) {
-    to += " " + c.title + " |";
-    line += c.number ? " ---: |" : " --- |";
+  std::string titles = "|", line = "|";
+  std::vector<std::string> rows(rows_.size(), "|");
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const auto has_text = [c](const auto& row) { return !row[c].text.empty(); };
+    if (std::ranges::none_of(rows_, has_text)) continue;
+    titles += " " + columns_[c].title + " |";
+    line += columns_[c].number ? " ---: |" : " --- |";
+    for (std::size_t r = 0; r < rows.size(); ++r)
+      rows[r] += " " + markdown_cell(rows_[r][c].text) + " |";
   }
-  to += "\n" + line + "\n";
-  for (const auto& row : rows_) {
-    to += "|";
-    for (const Cell& cell : row) to += " " + markdown_cell(cell.text) + " |";
-    to += "\n";
-  }
+  std::string to = titles + "\n" + line + "\n";
+  for (const std::string& row : rows) to += row + "\n";
   return to;
 }
 

@@ -49,6 +49,7 @@ class Table {
   /// Aligned columns. Columns without any text are left out; what else does not fit is shortened or
   /// left out, and then a last line names it.
   std::string terminal(const Terminal& as) const;
+  /// Columns without any text are left out.
   std::string markdown() const;
   /// RFC 4180 with "\n" at line ends.
   std::string csv() const;

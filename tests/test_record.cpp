@@ -1,126 +1,26 @@
-// Records: verdicts, the way to JSON and back, hostile lines, files, and the words of explain.
-#include <fcntl.h>
+// Records: verdicts, the way to JSON and back, hostile lines.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <bit>
 #include <cmath>
-#include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "ops/philox.hpp"
-#include "reports/history.hpp"
 #include "reports/record.hpp"
 #include "reports/verdict.hpp"
 #include "suites/error.hpp"
+#include "tests/random_record.hpp"
 
 namespace opbound {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Random records from a stream of Philox words: each field is there half of the time.
-class RandomRecord {
- public:
-  explicit RandomRecord(std::uint64_t seed) : seed_(seed) {}
-
-  Record make() {
-    Record r;
-    r.kind = all_check_kinds[below(5)];
-    r.op = "op" + text();
-    for (std::string* s :
-         {&r.part, &r.direction, &r.variant, &r.precision, &r.provider, &r.provider_version,
-          &r.contract, &r.device, &r.allowed_vacuous, &r.bound_source, &r.output_hash, &r.schedule,
-          &r.suite, &r.commit, &r.reason, &r.inputs.input})
-      if (coin()) *s = text();
-    for (std::optional<double>* x :
-         {&r.acceptable_mean, &r.acceptable_max, &r.error_ulp_max, &r.error_ulp_mean, &r.bias_ulp,
-          &r.bias_z, &r.alpha, &r.rounding_share, &r.method_share, &r.time_ms})
-      if (coin()) *x = any_double();
-    if (coin()) r.ratio = coin() ? infinity : std::abs(finite());
-    if (coin()) r.p_value = static_cast<double>(word()) * 0x1p-32;
-    for (std::size_t n = below(4), i = 0; i < n; ++i) {
-      r.attributes.emplace_back("a" + std::to_string(i), attribute());
-      r.environment.emplace_back("e" + std::to_string(i), coin() ? text() : "");
-      r.inputs.shape.emplace_back("n" + std::to_string(i), static_cast<std::int64_t>(wide()));
-    }
-    if (coin()) r.inputs.seed = wide();
-    if (coin()) r.nonfinite_mismatch = wide();
-    if (coin()) r.ranks = static_cast<std::int64_t>(wide());
-    if (coin()) r.in_situ = InSitu{1, static_cast<std::int64_t>(wide()), 3, 4};
-    if (coin()) r.rungs = Rungs{wide(), wide(), wide()};
-    if (coin()) r.blocks = BlockCounts{std::numeric_limits<std::uint64_t>::max(), wide()};
-    for (std::size_t n = below(9); n > 0; --n) r.ulp_histogram.add(std::abs(finite()));
-    if (coin()) r.worst = worst();
-    fill_counts(r);
-    return r;
-  }
-
- private:
-  std::uint32_t word() { return philox_word(seed_, 0, index_++); }
-  std::uint64_t wide() { return (std::uint64_t{word()} << 32) | word(); }
-  std::size_t below(std::size_t n) { return word() % n; }
-  bool coin() { return below(2) == 0; }
-
-  double any_double() { return std::bit_cast<double>(wide()); }
-  double finite() {
-    const double x = any_double();
-    return std::isfinite(x) ? x : 0.0;
-  }
-  std::string text() {
-    static constexpr std::array<std::string_view, 8> pieces{
-        "a", "\n", "\"", "\\", "\u00e9", "\u2028", "\U0001f600", std::string_view("\0", 1)};
-    std::string s;
-    for (std::size_t n = 1 + below(6); n > 0; --n) s += pieces[below(pieces.size())];
-    return s;
-  }
-  AttributeValue attribute() {
-    switch (below(4)) {
-      case 0:
-        return coin();
-      case 1:
-        return static_cast<std::int64_t>(wide());
-      case 2:
-        return any_double();
-      default:
-        return coin() ? text() : "";
-    }
-  }
-  Worst worst() {
-    Worst w{wide(), {}, any_double(), any_double(), any_double(), any_double()};
-    if (coin()) w.input = {{"x", any_double()}, {"dy", any_double()}};
-    return w;
-  }
-  void fill_counts(Record& r) {
-    ElementCounts& c = r.counts;
-    c = {word(), below(2), below(2), below(2), 0};
-    c.checked = c.within + c.exceeds + c.undecided + c.vacuous;
-    r.verdict = c.exceeds > 0     ? Verdict::exceeds
-                : c.undecided > 0 ? Verdict::undecided
-                                  : all_verdicts[below(6)];
-  }
-
-  std::uint64_t seed_;
-  std::uint64_t index_ = 0;
-};
-
 /// Bits, so that NaN and -0 count too; the sign and payload of a NaN are not kept.
 bool same(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) ||
          std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
-}
-
-Record small_record() {
-  Record r;
-  r.op = "gelu";
-  r.precision = "bf16:fp32:bf16";
-  r.counts = {.within = 2, .checked = 2};
-  return r;
 }
 
 std::string refusal(const std::string& line) {
@@ -366,207 +266,6 @@ TEST(RecordJson, MessagesOfHostileNamesStayOnOneLine) {
   const std::string message = refusal(with("a\n\033[2J", 1));
   EXPECT_EQ(message.find('\n'), std::string::npos);
   EXPECT_EQ(message.find('\033'), std::string::npos);
-}
-
-// ---- files
-
-class RecordFile : public testing::Test {
- protected:
-  RecordFile() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "opbound_record_XXXXXX").string();
-    directory_ = mkdtemp(pattern.data());
-    path_ = directory_ + "/records.jsonl";
-  }
-  ~RecordFile() override { std::filesystem::remove_all(directory_); }
-
-  void put(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
-  std::string text() const {
-    std::ostringstream all;
-    all << std::ifstream(path_, std::ios::binary).rdbuf();
-    return all.str();
-  }
-  std::string reading_error() const {
-    try {
-      read_records(path_);
-    } catch (const InputError& e) {
-      return e.what();
-    }
-    return "read";
-  }
-  void write_one() const {
-    RecordWriter writer(path_);
-    writer.write(small_record());
-    writer.close();
-  }
-
-  std::string directory_;
-  std::string path_;
-  const std::string line_ = to_json(small_record()) + "\n";
-};
-
-TEST_F(RecordFile, AppendsWholeLines) {
-  write_one();
-  {
-    RecordWriter writer(path_);
-    writer.write(small_record());
-    EXPECT_EQ(text(), line_ + line_) << "a line must not wait in a buffer";
-  }
-  EXPECT_EQ(read_records(path_).size(), 2U);
-}
-
-TEST_F(RecordFile, EmptyFileHoldsNoRecords) {
-  put("");
-  EXPECT_TRUE(read_records(path_).empty());
-  write_one();
-  EXPECT_EQ(text(), line_);
-}
-
-TEST_F(RecordFile, TornLastLineIsNamedOnReadingAndCutOffOnAppending) {
-  for (const std::size_t kept : {std::size_t{1}, std::size_t{8}, line_.size() - 1}) {
-    put(line_ + line_.substr(0, kept));
-    EXPECT_EQ(reading_error().rfind(path_ + ":2: the last line is torn", 0), 0U) << reading_error();
-    write_one();
-    EXPECT_EQ(text(), line_ + line_);
-  }
-  put(line_.substr(0, 20));  // the only line
-  write_one();
-  EXPECT_EQ(text(), line_);
-}
-
-TEST_F(RecordFile, TornLineLongerThanOneReadIsCutOff) {
-  put(line_ + line_.substr(0, line_.size() - 2) + std::string(10000, ' '));
-  write_one();
-  EXPECT_EQ(text(), line_ + line_);
-}
-
-TEST_F(RecordFile, NeverTouchesAFileOfSomethingElse) {
-  for (const std::string& other : {std::string("# Notes\nmy last words"), std::string("notes"),
-                                   std::string("\n"), line_ + "and by hand"}) {
-    put(other);
-    EXPECT_THROW(RecordWriter{path_}, InputError) << other;
-    EXPECT_EQ(text(), other);
-  }
-}
-
-TEST_F(RecordFile, ReadingNamesTheLine) {
-  put(line_ + "\n" + line_);
-  EXPECT_EQ(reading_error().rfind(path_ + ":2: ", 0), 0U) << reading_error();
-  put(line_ + std::string(2 << 20, 'x') + "\n");
-  EXPECT_EQ(reading_error(), path_ + ":2: a line above 1 MiB, expected a record of schema 1");
-}
-
-TEST_F(RecordFile, MissingAndUnreadableFilesAreInputErrors) {
-  EXPECT_THROW(read_records(path_), InputError);
-  EXPECT_THROW(read_records(directory_), InputError);
-  EXPECT_THROW(RecordWriter{directory_}, InputError);
-  EXPECT_THROW(RecordWriter{directory_ + "/none/records.jsonl"}, InputError);
-}
-
-TEST_F(RecordFile, TwoWritersAreRefused) {
-  RecordWriter first(path_);
-  EXPECT_THROW(RecordWriter{path_}, InputError);
-  first.close();
-  write_one();
-  EXPECT_EQ(text(), line_);
-}
-
-TEST_F(RecordFile, AFullDiskLeavesWholeLines) {
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  RecordWriter writer(path_);
-  writer.write(small_record());
-  rlimit small = before;
-  small.rlim_cur = line_.size() + 10;  // the next line fits in part
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  EXPECT_THROW(writer.write(small_record()), InputError);
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  std::signal(SIGXFSZ, old_handler);
-  EXPECT_EQ(text(), line_);
-  writer.write(small_record());
-  writer.close();
-  EXPECT_EQ(read_records(path_).size(), 2U);
-}
-
-TEST_F(RecordFile, APipeIsWrittenToAsItIs) {
-  RecordWriter writer("/dev/null");
-  writer.write(small_record());
-  EXPECT_NO_THROW(writer.close());
-}
-
-// ---- explain
-
-TEST(PrintRecord, ShowsEveryFieldOfAFullRecord) {
-  RandomRecord random(5);
-  for (int i = 0; i < 50; ++i) {
-    const Record r = random.make();
-    const std::string text = print_record(r);
-    auto json = nlohmann::ordered_json::parse(to_json(r));
-    for (const auto& [name, value] : json.items())
-      EXPECT_NE(text.find(name == "worst" ? "worst element" : "\n  " + name), std::string::npos)
-          << name;
-    EXPECT_EQ(text.find('\0'), std::string::npos);
-  }
-}
-
-TEST(PrintRecord, SaysWhyAnElementExceeds) {
-  Record r = small_record();
-  r.verdict = Verdict::exceeds;
-  r.counts = {.within = 1, .exceeds = 1, .checked = 2};
-  r.ratio = 3.0;
-  // bf16 has 8 digits: 1 - 0x1p-6 and 1 + 0x1p-6 are its values, 1 +- 0x1p-10 round to 1.
-  r.worst = Worst{1, {{"x", 1.5}}, 1.25, 1.0, 1.0, 0x1p-10};
-  const std::string text = print_record(r);
-  EXPECT_NE(text.find("1 of 2 elements have an error larger than the bound"), std::string::npos)
-      << text;
-  EXPECT_NE(text.find("got lies outside [RN(low - bound), RN(high + bound)] = [1, 1]"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("1.25 (0x1.4p+0)"), std::string::npos) << text;
-  EXPECT_NE(text.find("input x"), std::string::npos) << text;
-}
-
-TEST(PrintRecord, NamesTheRoundingOnlyWhereTheStoreIsOne) {
-  Record r = small_record();
-  r.worst = Worst{0, {}, 1.0, 1.0, 1.0, 0.25};
-  EXPECT_NE(print_record(r).find("got lies in [RN(high - bound), RN(low + bound)] = [0.75, 1.25]"),
-            std::string::npos);
-  for (const char* precision :
-       {"fp32", "bf16", "bf16:fp32:fp32", "fp32:fp16:fp32", "x", "a:b:c", ""}) {
-    r.precision = precision;
-    EXPECT_NE(print_record(r).find("got lies in [high - bound, low + bound] = [0.75, 1.25]"),
-              std::string::npos)
-        << precision;
-  }
-  r.precision = "fp64";
-  EXPECT_NE(print_record(r).find("fp64 outputs are judged by got - exact"), std::string::npos);
-}
-
-TEST(PrintRecord, OverflowOfE4m3IsJudgedAsInfinity) {
-  Record r = small_record();
-  r.precision = "e4m3:fp32:e4m3";
-  r.worst = Worst{0, {}, infinity, 1000.0, 1000.0, 584.0};
-  EXPECT_NE(print_record(r).find("= [416, inf]"), std::string::npos) << print_record(r);
-  EXPECT_NE(print_record(r).find("inf (inf), stored as NaN"), std::string::npos);
-}
-
-TEST(PrintRecord, SaysWhatUndecidedAndInfiniteBoundsMean) {
-  Record r = small_record();
-  r.verdict = Verdict::undecided;
-  r.counts = {.within = 1, .undecided = 1, .checked = 2};
-  r.worst = Worst{0, {}, 1.0, 0.5, 1.5, 0.625};
-  EXPECT_NE(print_record(r).find("whether it is within depends on where"), std::string::npos);
-  r.worst->bound = infinity;
-  EXPECT_NE(print_record(r).find("every value of got would pass"), std::string::npos);
-}
-
-TEST(PrintRecord, ForeignWordsCannotMoveTheCursorOrStartALine) {
-  Record r = small_record();
-  r.reason = "x\033[2J\nverdict  within";
-  const std::string text = print_record(r);
-  EXPECT_EQ(text.find('\033'), std::string::npos);
-  EXPECT_NE(text.find("x?[2J?verdict  within"), std::string::npos) << text;
 }
 
 }  // namespace

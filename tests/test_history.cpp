@@ -1,0 +1,144 @@
+// Files of records: whole lines at every moment, and clear words where they are not.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "reports/history.hpp"
+#include "suites/error.hpp"
+#include "tests/random_record.hpp"
+
+namespace opbound {
+namespace {
+
+class RecordFile : public testing::Test {
+ protected:
+  RecordFile() {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "opbound_record_XXXXXX").string();
+    directory_ = mkdtemp(pattern.data());
+    path_ = directory_ + "/records.jsonl";
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  void put(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
+  std::string text() const {
+    std::ostringstream all;
+    all << std::ifstream(path_, std::ios::binary).rdbuf();
+    return all.str();
+  }
+  std::string reading_error() const {
+    try {
+      read_records(path_);
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "read";
+  }
+  void write_one() const {
+    RecordWriter writer(path_);
+    writer.write(small_record());
+    writer.close();
+  }
+
+  std::string directory_;
+  std::string path_;
+  const std::string line_ = to_json(small_record()) + "\n";
+};
+
+TEST_F(RecordFile, AppendsWholeLines) {
+  write_one();
+  {
+    RecordWriter writer(path_);
+    writer.write(small_record());
+    EXPECT_EQ(text(), line_ + line_) << "a line must not wait in a buffer";
+  }
+  EXPECT_EQ(read_records(path_).size(), 2U);
+}
+
+TEST_F(RecordFile, EmptyFileHoldsNoRecords) {
+  put("");
+  EXPECT_TRUE(read_records(path_).empty());
+  write_one();
+  EXPECT_EQ(text(), line_);
+}
+
+TEST_F(RecordFile, TornLastLineIsNamedOnReadingAndCutOffOnAppending) {
+  for (const std::size_t kept : {std::size_t{1}, std::size_t{8}, line_.size() - 1}) {
+    put(line_ + line_.substr(0, kept));
+    EXPECT_EQ(reading_error().rfind(path_ + ":2: the last line is torn", 0), 0U) << reading_error();
+    write_one();
+    EXPECT_EQ(text(), line_ + line_);
+  }
+  put(line_.substr(0, 20));  // the only line
+  write_one();
+  EXPECT_EQ(text(), line_);
+}
+
+TEST_F(RecordFile, TornLineLongerThanOneReadIsCutOff) {
+  put(line_ + line_.substr(0, line_.size() - 2) + std::string(10000, ' '));
+  write_one();
+  EXPECT_EQ(text(), line_ + line_);
+}
+
+TEST_F(RecordFile, NeverTouchesAFileOfSomethingElse) {
+  for (const std::string& other : {std::string("# Notes\nmy last words"), std::string("notes"),
+                                   std::string("\n"), line_ + "and by hand"}) {
+    put(other);
+    EXPECT_THROW(RecordWriter{path_}, InputError) << other;
+    EXPECT_EQ(text(), other);
+  }
+}
+
+TEST_F(RecordFile, ReadingNamesTheLine) {
+  put(line_ + "\n" + line_);
+  EXPECT_EQ(reading_error().rfind(path_ + ":2: ", 0), 0U) << reading_error();
+  put(line_ + std::string(2 << 20, 'x') + "\n");
+  EXPECT_EQ(reading_error(), path_ + ":2: a line above 1 MiB, expected a record of schema 1");
+}
+
+TEST_F(RecordFile, MissingAndUnreadableFilesAreInputErrors) {
+  EXPECT_THROW(read_records(path_), InputError);
+  EXPECT_THROW(read_records(directory_), InputError);
+  EXPECT_THROW(RecordWriter{directory_}, InputError);
+  EXPECT_THROW(RecordWriter{directory_ + "/none/records.jsonl"}, InputError);
+}
+
+TEST_F(RecordFile, TwoWritersAreRefused) {
+  RecordWriter first(path_);
+  EXPECT_THROW(RecordWriter{path_}, InputError);
+  first.close();
+  write_one();
+  EXPECT_EQ(text(), line_);
+}
+
+TEST_F(RecordFile, AFullDiskLeavesWholeLines) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  RecordWriter writer(path_);
+  writer.write(small_record());
+  rlimit small = before;
+  small.rlim_cur = line_.size() + 10;  // the next line fits in part
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THROW(writer.write(small_record()), InputError);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(text(), line_);
+  writer.write(small_record());
+  writer.close();
+  EXPECT_EQ(read_records(path_).size(), 2U);
+}
+
+TEST_F(RecordFile, APipeIsWrittenToAsItIs) {
+  RecordWriter writer("/dev/null");
+  writer.write(small_record());
+  EXPECT_NO_THROW(writer.close());
+}
+
+}  // namespace
+}  // namespace opbound
