@@ -315,9 +315,10 @@ inline Enclosure log(const Enclosure& x) {
 inline Enclosure log1p(const Enclosure& x) {
   return detail::from_edge_on(-1, detail::rising, mpfr_log1p, x);
 }
-/// 1 / sqrt(x); at a zero an infinity of its sign, as in IEEE 754-2019.
+/// 1 / sqrt(x); at a zero an infinity of its sign, as in IEEE 754-2019, so that an interval which
+/// contains 0 gives the whole line, as in a division.
 inline Enclosure rsqrt(const Enclosure& x) {
-  if (x.is_point() && mpfr_zero_p(x.high().get()) != 0) return from<Enclosure>(1.0) / x;
+  if (!x.is_nan() && x.contains_zero()) return from<Enclosure>(1.0) / x;
   return detail::from_edge_on(0, detail::falling, mpfr_rec_sqrt, x);
 }
 
@@ -327,7 +328,8 @@ inline Enclosure pi<Enclosure>() {
   return {detail::directed(MPFR_RNDD, mpfr_const_pi), std::move(high)};
 }
 
-/// What is known, as doubles: high + low is the middle, the radius reaches both ends.
+/// What is known, as doubles: high + low is the middle, the radius reaches both ends. low is
+/// rounded toward 0, so that high = RN(high + low).
 inline Exact exact_of(const Enclosure& x) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr double largest = std::numeric_limits<double>::max();
@@ -347,7 +349,7 @@ inline Exact exact_of(const Enclosure& x) {
   const Mpfr middle = (x.low() + x.high()) / from<Mpfr>(2.0);
   const double nearest = to_double(middle);
   const double high = std::max(-largest, std::min(largest, nearest));
-  const double low = nearest == high ? to_double(middle - from<Mpfr>(high)) : 0;
+  const double low = nearest == high ? mpfr_get_d((middle - from<Mpfr>(high)).get(), MPFR_RNDZ) : 0;
   const auto up_to_double = [](const Mpfr& v) { return mpfr_get_d(v.get(), MPFR_RNDU); };
   const Mpfr center_high = from<Mpfr>(high);
   const Mpfr center_low = from<Mpfr>(low);
