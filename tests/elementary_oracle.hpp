@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <ostream>
 
 #include "ops/elementary.hpp"
 
@@ -23,6 +24,8 @@ struct Unary {
   double (*estimate)(double);  // within 2^-46 of the exact value, relatively
   int (*exact)(mpfr_t, const mpfr_t, mpfr_rnd_t);
 };
+
+inline void PrintTo(const Unary& f, std::ostream* out) { *out << f.name; }
 
 #define OPBOUND_UNARY(f, estimated, mpfr_function)               \
   Unary {                                                        \
@@ -49,10 +52,10 @@ inline const std::array<Unary, 11> unary_functions{
 
 #undef OPBOUND_UNARY
 
-/// An MPFR number of 200 bits that frees itself.
+/// An MPFR number of 128 bits that frees itself.
 class Number {
  public:
-  Number() { mpfr_init2(value_, 200); }
+  Number() { mpfr_init2(value_, 128); }
   ~Number() { mpfr_clear(value_); }
   Number(const Number&) = delete;
   Number& operator=(const Number&) = delete;
@@ -70,7 +73,7 @@ bool same_bits(T a, T b) {
 inline bool same(float a, float b) { return same_bits<float, std::uint32_t>(a, b); }
 inline bool same(double a, double b) { return same_bits<double, std::uint64_t>(a, b); }
 
-/// f(x) to 200 bits. IEEE 754-2019, 9.2.1: rsqrt(-0) = -inf, where MPFR says +inf.
+/// f(x) to 128 bits. IEEE 754-2019, 9.2.1: rsqrt(-0) = -inf, where MPFR says +inf.
 inline void evaluate(const Unary& f, double x, Number& result) {
   mpfr_set_d(result.get(), x, MPFR_RNDN);
   f.exact(result.get(), result.get(), MPFR_RNDN);

@@ -23,13 +23,21 @@ inline constexpr TripleWord half_pi{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
 /// g(0) = 6 e^9 erfc(3).
 inline constexpr DoubleWord erfc_factor_at_zero{0x1.12f21ddd9f5e2p+0, -0x1.962bf736a7417p-54};
 
-/// (e^r - 1 - r) / r^2 for r in [-0.34657, 0.34657];
-/// r^2 |error| / e^r <= 2^-57.7.
+/// (e^r - 1 - r - r^2 / 2) / r^3 for r in [-0.34657, 0.34657];
+/// |r^3 error / (e^r - 1)| <= 2^-61.5.
 OPBOUND_HD inline double exp_tail(double r) {
-  return horner(r, 0x1.000000000000bp-1, 0x1.555555555550fp-3, 0x1.55555555502a6p-5,
-                0x1.1111111122b4fp-7, 0x1.6c16c18529f74p-10, 0x1.a01a014493a95p-13,
-                0x1.a01997cd32dd2p-16, 0x1.71deec77b25d8p-19, 0x1.28af3b651d217p-22,
-                0x1.add741be6ee55p-26);
+  return horner(r, 0x1.5555555555559p-3, 0x1.555555555554cp-5, 0x1.111111110f65bp-7,
+                0x1.6c16c16c1b325p-10, 0x1.a01a01afff406p-13, 0x1.a01a018b42992p-16,
+                0x1.71ddf81dc16b9p-19, 0x1.27e5198d2f14fp-22, 0x1.af5f0deddf70ap-26,
+                0x1.1f1017eaf15dcp-29);
+}
+
+/// (e^r - 1 - r - r^2 / 2) / r^3 for r in [-0.34657, 0.34657];
+/// |r^3 error / (e^r - 1)| <= 2^-54.9.
+OPBOUND_HD inline double exp_tail_float(double r) {
+  return horner(r, 0x1.555555555552ap-3, 0x1.5555555553a32p-5, 0x1.111111111e1b1p-7,
+                0x1.6c16c17a40babp-10, 0x1.a01a0154024fep-13, 0x1.a019b2d707834p-16,
+                0x1.71dedb4bb4f3bp-19, 0x1.289821fa61e80p-22, 0x1.addbd73ed6f98p-26);
 }
 
 /// (2 atanh(s) / s - 2) / s^2 where z = s^2, for z in [0.0, 0.029437];
@@ -72,7 +80,7 @@ OPBOUND_HD inline double erf_tail(double z) {
 }
 
 /// g(t) = exp(x^2) erfc(x) (x + 3), t = (x - 3) / (x + 3), for t in [-0.6, 0.54198];
-/// 0.75 <= x <= 10.1; |error| / g <= 2^-53.4.
+/// that is x in [0.75, 10.1]; |error| / g <= 2^-53.4.
 OPBOUND_HD inline double erfc_factor_float(double t) {
   return horner(t, 0x1.12f21ddd9f5e2p+0, -0x1.c44c471baa377p-1, 0x1.2e326945de223p-1,
                 -0x1.3deb21415dbf1p-2, 0x1.e995f11b27020p-4, -0x1.b78993d6c694fp-6,
@@ -82,8 +90,8 @@ OPBOUND_HD inline double erfc_factor_float(double t) {
                 0x1.04c8034e60b86p-20, -0x1.703433ff4ddd6p-22, -0x1.7c9b6f1caf90ap-23);
 }
 
-/// (g(t) - g(0)) / t where g(t) = exp(x^2) erfc(x) (x + 3), t = (x - 3) / (x + 3), for t in [-0.6,
-/// 0.80198]; 0.75 <= x <= 27.3; |t error| / g <= 2^-58.7.
+/// (g(t) - g(0)) / t with g of erfc_factor_float, for t in [-0.6, 0.80198];
+/// that is x in [0.75, 27.3]; |t error| / g <= 2^-58.7.
 OPBOUND_HD inline double erfc_factor_tail(double t) {
   return horner(t, -0x1.c44c471baa376p-1, 0x1.2e326945de2b9p-1, -0x1.3deb21415dc9fp-2,
                 0x1.e995f11b16ac8p-4, -0x1.b78993d6b89a1p-6, -0x1.3dd3e70dbde2ep-10,

@@ -105,14 +105,14 @@ OPBOUND_HD inline double sin_of(const ReducedAngle& r, std::uint64_t quadrant) {
 /// sin(x) of every finite x; error at most 0.8 ulp. NaN at infinity.
 OPBOUND_HD inline double sin(double x) {
   if (detail::magnitude(x) < 0x1p-27) return x;  // x^3/6 is below half an ulp
-  if (detail::magnitude(x) == detail::infinity) return detail::not_a_number;
+  if (!(detail::magnitude(x) < detail::infinity)) return detail::not_a_number;
   const detail::ReducedAngle r = detail::reduce_angle(x);
   return detail::sin_of(r, r.quadrant);
 }
 
 /// cos(x) of every finite x; error at most 0.8 ulp. NaN at infinity.
 OPBOUND_HD inline double cos(double x) {
-  if (detail::magnitude(x) == detail::infinity) return detail::not_a_number;
+  if (!(detail::magnitude(x) < detail::infinity)) return detail::not_a_number;
   const detail::ReducedAngle r = detail::reduce_angle(x);
   return detail::sin_of(r, r.quadrant + 1);
 }
@@ -120,14 +120,14 @@ OPBOUND_HD inline double cos(double x) {
 /// sin(x), correctly rounded (all floats proved).
 OPBOUND_HD inline float sin(float x) {
   if (detail::magnitude(x) < 0x1p-27) return x;
-  if (detail::magnitude(x) == detail::infinity) return std::numeric_limits<float>::quiet_NaN();
+  if (!(detail::magnitude(x) < detail::infinity)) return std::numeric_limits<float>::quiet_NaN();
   const detail::ReducedAngle r = detail::reduce_angle_of_float(x);
   return static_cast<float>(detail::sin_of(r, r.quadrant));
 }
 
 /// cos(x), correctly rounded (all floats proved).
 OPBOUND_HD inline float cos(float x) {
-  if (detail::magnitude(x) == detail::infinity) return std::numeric_limits<float>::quiet_NaN();
+  if (!(detail::magnitude(x) < detail::infinity)) return std::numeric_limits<float>::quiet_NaN();
   const detail::ReducedAngle r = detail::reduce_angle_of_float(x);
   return static_cast<float>(detail::sin_of(r, r.quadrant + 1));
 }

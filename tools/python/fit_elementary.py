@@ -109,7 +109,7 @@ def atanh_quotient(z: mpf) -> mpf:
     return (2 * mp.atanh(s) / s - 2) / z
 
 
-ERFC_FACTOR = "exp(x^2) erfc(x) (x + 3), t = (x - 3) / (x + 3)"
+ERFC_FACTOR = "exp(x^2) erfc(x) (x + 3)"
 
 
 def erfc_factor(t: mpf) -> mpf:
@@ -121,18 +121,23 @@ def erfc_variable(x: str) -> mpf:
     return (mpf(x) - 3) / (mpf(x) + 3)
 
 
-POLYNOMIALS = [
-    Polynomial(
-        "exp_tail",
+def exp_polynomial(name: str, degree: int) -> Polynomial:
+    return Polynomial(
+        name,
         "r",
-        "(e^r - 1 - r) / r^2",
-        "r^2 |error| / e^r",
-        lambda r: (mp.exp(r) - 1 - r) / r**2,
-        lambda r: r**2 / mp.exp(r),
+        "(e^r - 1 - r - r^2 / 2) / r^3",
+        "|r^3 error / (e^r - 1)|",
+        lambda r: (mp.exp(r) - 1 - r - r**2 / 2) / r**3,
+        lambda r: r**3 / mp.expm1(r),
         -HALF_LN2,
         HALF_LN2,
-        9,
-    ),
+        degree,
+    )
+
+
+POLYNOMIALS = [
+    exp_polynomial("exp_tail", 9),
+    exp_polynomial("exp_tail_float", 8),
     Polynomial(
         "log_tail",
         "z",
@@ -191,8 +196,8 @@ POLYNOMIALS = [
     Polynomial(
         "erfc_factor_float",
         "t",
-        f"g(t) = {ERFC_FACTOR},",
-        "0.75 <= x <= 10.1; |error| / g",
+        f"g(t) = {ERFC_FACTOR}, t = (x - 3) / (x + 3),",
+        "that is x in [0.75, 10.1]; |error| / g",
         erfc_factor,
         lambda t: 1 / erfc_factor(t),
         erfc_variable("0.75"),
@@ -202,8 +207,8 @@ POLYNOMIALS = [
     Polynomial(
         "erfc_factor_tail",
         "t",
-        f"(g(t) - g(0)) / t where g(t) = {ERFC_FACTOR},",
-        "0.75 <= x <= 27.3; |t error| / g",
+        "(g(t) - g(0)) / t with g of erfc_factor_float,",
+        "that is x in [0.75, 27.3]; |t error| / g",
         lambda t: (erfc_factor(t) - erfc_factor(mpf(0))) / t,
         lambda t: t / erfc_factor(t),
         erfc_variable("0.75"),
