@@ -15,14 +15,14 @@ namespace opbound {
 /// How one tensor is filled: a generator with its parameters, or a file.
 struct InputSpec {
   std::string kind = "normal";
-  std::vector<std::pair<std::string, double>> parameters;  ///< those given, in the file's order
+  std::vector<std::pair<std::string, double>> parameters;  ///< those given, generator's order
   std::string path;                                        ///< of kinds that read a file
   std::string tensor;                                      ///< name inside a .safetensors file
 
   bool operator==(const InputSpec&) const = default;
 };
 
-/// "normal(sigma=5)", "file(x.npy)": how a record names it.
+/// "normal(sigma=5)", "file(x.npy)": how a record names it; parse_input reads it.
 std::string to_string(const InputSpec& spec);
 
 enum class Tier : std::uint8_t { quick, full, nightly };
@@ -36,22 +36,26 @@ struct CaseSpec {
   std::vector<int> declared{0};  ///< the algorithm whose bound judges it; several: one of them
   Precision precision;
   Sizes sizes{};
-  std::vector<std::pair<std::string, InputSpec>>
-      inputs;  ///< by tensor; others get the op's default
+  /// By name: every floating-point tensor that the direction reads, in the op's order.
+  std::vector<std::pair<std::string, InputSpec>> inputs;
   std::uint64_t seed = 1;
   Tier tier = Tier::quick;
   std::string allowed_vacuous;  ///< why a vacuous bound is no finding here; empty: it is one
   std::string suite;            ///< file name, for records
+  std::string name;             ///< of the case in its suite; free text
 };
+
+/// What a tensor of the case is stored in. A gradient has the format of what it is the gradient of.
+Format tensor_format(const CaseSpec& spec, const TensorSpec& tensor);
 
 struct Suite {
   std::string path;
   const Op* op = nullptr;
-  std::vector<CaseSpec> cases;  ///< in the file's order, arrays multiplied out
+  std::vector<CaseSpec> cases;  ///< in the file's order, lists multiplied out
 };
 
 /// Reads a suite. Throws InputError with file and line for an unknown key, a wrong type, an
-/// impossible shape, format, variant or generator.
+/// impossible shape, format, variant or generator. Files are found relative to the suite.
 Suite read_suite(const std::string& path);
 
 }  // namespace opbound

@@ -1,0 +1,44 @@
+// One [[case]] of a suite: what each key allows, and how the choices are multiplied out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "suites/suite.hpp"
+#include "suites/suite_toml.hpp"
+
+namespace opbound::detail {
+
+/// What a suite says once for all of its cases.
+struct SuiteContext {
+  const Op* op;
+  std::string folder;  ///< where its files are looked for
+  std::string file;    ///< for records
+  std::vector<std::uint64_t> seeds;
+};
+
+std::vector<std::uint64_t> read_seeds(const TomlValue& value);
+
+/// The checks of one case, its lists multiplied out: direction, precision, attributes, variant,
+/// shape, input, seed, the last one fastest.
+std::vector<CaseSpec> read_case(const TomlValue& value, const SuiteContext& context);
+
+/// How a tensor is to be filled, and where the suite says so.
+struct GivenInput {
+  std::string tensor;
+  InputSpec spec;
+  TomlValue place;
+};
+using GivenInputs = std::vector<GivenInput>;
+
+/// Names of the tensors that a direction reads and no pass writes, in the op's order.
+std::vector<std::string_view> input_tensors(const Op& op, Direction direction);
+
+/// Every combination that an `input` key allows; `known` are the tensors it may name.
+std::vector<GivenInputs> read_inputs(const TomlValue& value,
+                                     std::span<const std::string_view> known,
+                                     const std::string& folder);
+
+}  // namespace opbound::detail

@@ -1,0 +1,122 @@
+#include "suites/suite_toml.hpp"
+
+#include <algorithm>
+
+#include "suites/input_file.hpp"
+#include "suites/suggest.hpp"
+
+namespace opbound::detail {
+namespace {
+
+std::string_view type_of(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "a whole number";
+    case toml::node_type::floating_point:
+      return "a number";
+    case toml::node_type::boolean:
+      return "true or false";
+    case toml::node_type::array:
+      return "a list";
+    case toml::node_type::table:
+      return "a table";
+    default:
+      return "a date or time";
+  }
+}
+
+}  // namespace
+
+std::string TomlValue::text(std::string_view expected) const {
+  if (!is_text()) refuse_type(expected);
+  return *node_->value<std::string>();
+}
+
+std::int64_t TomlValue::whole(std::int64_t low, std::string_view expected) const {
+  if (!is_whole()) refuse_type(expected);
+  const std::int64_t value = *node_->value<std::int64_t>();
+  if (value < low) refuse(std::to_string(value), expected);
+  return value;
+}
+
+double TomlValue::number(std::string_view expected) const {
+  if (!node_->is_number()) refuse_type(expected);
+  return *node_->value<double>();
+}
+
+std::vector<TomlValue> TomlValue::list(std::string_view expected) const {
+  if (!is_list()) refuse_type(expected);
+  std::vector<TomlValue> elements;
+  for (const toml::node& element : *node_->as_array())
+    elements.emplace_back(element, *file_, name_);
+  return elements;
+}
+
+std::vector<TomlValue> TomlValue::one_or_list() const {
+  if (!is_list()) return {*this};
+  std::vector<TomlValue> elements = list("a list");
+  if (elements.empty()) refuse("an empty list", "at least one value");
+  return elements;
+}
+
+std::vector<TomlValue::Entry> TomlValue::entries(std::string_view expected) const {
+  if (!is_table()) refuse_type(expected);
+  struct Placed {
+    toml::source_position place;
+    Entry entry;
+  };
+  std::vector<Placed> placed;  // toml++ sorts by name
+  for (const auto& [key, value] : *node_->as_table())
+    placed.push_back({key.source().begin,
+                      {std::string(key.str()), TomlValue(value, *file_, std::string(key.str()))}});
+  std::sort(placed.begin(), placed.end(),
+            [](const Placed& a, const Placed& b) { return a.place < b.place; });
+  std::vector<Entry> entries;
+  for (Placed& p : placed) entries.push_back(std::move(p.entry));
+  return entries;
+}
+
+void TomlValue::refuse(std::string_view what, std::string_view expected) const {
+  throw InputError(*file_, line(), name_ + ": " + std::string(what), expected);
+}
+
+void TomlValue::refuse_key(std::string_view what, std::span<const std::string_view> known) const {
+  throw InputError(*file_, line(),
+                   "unknown " + std::string(what) + " " + in_quotes_with_suggestion(name_, known),
+                   one_of(known));
+}
+
+void TomlValue::refuse_type(std::string_view expected) const { refuse(type_of(*node_), expected); }
+
+TomlTable::TomlTable(const TomlValue& table, std::span<const std::string_view> known)
+    : table_(table), entries_(table.entries()) {
+  for (const TomlValue::Entry& e : entries_)
+    if (std::find(known.begin(), known.end(), e.key) == known.end())
+      e.value.refuse_key("key", known);
+}
+
+const TomlValue* TomlTable::find(std::string_view key) const {
+  for (const TomlValue::Entry& e : entries_)
+    if (e.key == key) return &e.value;
+  return nullptr;
+}
+
+const TomlValue& TomlTable::at(std::string_view key) const {
+  const TomlValue* value = find(key);
+  if (value == nullptr) table_.refuse("no " + std::string(key), "key " + std::string(key));
+  return *value;
+}
+
+toml::table parse_toml(const std::string& path) {
+  InputFile file(path);
+  const std::string text = file.text(0, file.size());
+  try {
+    return toml::parse(text, path);
+  } catch (const toml::parse_error& e) {
+    throw InputError(path, static_cast<long>(e.source().begin.line), e.description());
+  }
+}
+
+}  // namespace opbound::detail
