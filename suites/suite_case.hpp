@@ -19,12 +19,6 @@ struct SuiteContext {
   std::vector<std::uint64_t> seeds;
 };
 
-std::vector<std::uint64_t> read_seeds(const TomlValue& value);
-
-/// The checks of one case, its lists multiplied out: direction, precision, attributes, variant,
-/// shape, input, seed, the last one fastest.
-std::vector<CaseSpec> read_case(const TomlValue& value, const SuiteContext& context);
-
 /// How a tensor is to be filled, and where the suite says so.
 struct GivenInput {
   std::string tensor;
@@ -40,5 +34,30 @@ std::vector<std::string_view> input_tensors(const Op& op, Direction direction);
 std::vector<GivenInputs> read_inputs(const TomlValue& value,
                                      std::span<const std::string_view> known,
                                      const std::string& folder);
+
+/// Variants by their place in the op's list, and the key that names them.
+struct NamedVariants {
+  std::vector<int> places;
+  TomlValue key;
+};
+
+/// What one [[case]] allows: a list for every key, and what its checks have in common.
+struct CaseChoices {
+  CaseSpec common;
+  std::vector<Direction> directions;
+  std::vector<Precision> precisions;
+  std::vector<AttributeBytes> attributes;
+  std::optional<NamedVariants> variants, declared;
+  std::vector<Sizes> shapes;
+  std::vector<GivenInputs> inputs;
+  std::vector<std::uint64_t> seeds;
+};
+
+std::vector<std::uint64_t> read_seeds(const TomlValue& value);
+CaseChoices read_choices(const TomlValue& value, const SuiteContext& context);
+
+/// The checks of one case, its lists multiplied out: direction, precision, attributes, variant,
+/// shape, input, seed, the last one fastest.
+std::vector<CaseSpec> read_case(const TomlValue& value, const SuiteContext& context);
 
 }  // namespace opbound::detail

@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "suites/suggest.hpp"
+#include "suites/suite_case.hpp"
+
+namespace opbound::detail {
+namespace {
+
+constexpr std::array<std::string_view, 11> case_keys{
+    "name",       "direction", "precision", "variant", "declare", "shape",
+    "attributes", "input",     "seed",      "tier",    "vacuous"};
+constexpr std::array<std::string_view, 3> tier_names{"quick", "full", "nightly"};
+
+/// The place of a word in a list of names; InputError if it is not one of them.
+std::size_t place_of(const TomlValue& value, std::span<const std::string_view> names,
+                     std::string_view what) {
+  const std::string word = value.text(one_of(names));
+  const auto found = std::find(names.begin(), names.end(), word);
+  if (found == names.end())
+    value.refuse("unknown " + std::string(what) + " " + in_quotes_with_suggestion(word, names),
+                 one_of(names));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+std::vector<Direction> read_directions(const TomlValue* value, const Op& op) {
+  if (value == nullptr) return {Direction::forward};
+  std::vector<Direction> all;
+  for (const TomlValue& v : value->one_or_list()) {
+    all.push_back(static_cast<Direction>(place_of(v, direction_names, "direction")));
+    if (all.back() != Direction::forward && !op.backward)
+      v.refuse(std::string(op.name) + " has no backward pass", "forward");
+  }
+  return all;
+}
+
+/// Formats that a kernel computes in (with_compute_type in ops/instantiate/walk.hpp).
+bool has_kernel(const Format& f) { return f == fp64 || f == fp32 || f == bf16 || f == fp16; }
+
+std::vector<Precision> read_precisions(const TomlValue& value) {
+  constexpr std::string_view expected =
+      "storage:compute:output or one format, of fp64 fp32 tf32 bf16 fp16 e4m3 e5m2";
+  std::vector<Precision> all;
+  for (const TomlValue& v : value.one_or_list()) {
+    const std::string text = v.text(expected);
+    const auto precision = precision_named(text);
+    if (!precision) v.refuse("unknown precision '" + text + "'", expected);
+    if (!has_kernel(precision->compute))
+      v.refuse("no kernel computes in " + std::string(name_of(precision->compute)),
+               "one of fp64, fp32, bf16, fp16");
+    all.push_back(*precision);
+  }
+  return all;
+}
+
+AttributeValue attribute_value(const TomlValue& v, const std::string& expected) {
+  if (v.is_flag()) return v.flag();
+  if (v.is_whole()) return v.whole(std::numeric_limits<std::int64_t>::min(), expected);
+  if (v.is_text()) return v.text();
+  return v.number(expected);
+}
+
+std::vector<AttributeBytes> read_attributes(const TomlValue* value, const Op& op) {
+  std::vector<AttributeBytes> all{op.default_attributes};
+  if (value == nullptr) return all;
+  std::vector<std::string_view> names;
+  for (const AttributeSpec& a : op.attributes) names.push_back(a.name);
+  const TomlTable table(*value, names);
+  for (const AttributeSpec& a : op.attributes) {
+    const TomlValue* choices = table.find(a.name);
+    if (choices == nullptr) continue;
+    std::vector<AttributeBytes> longer;
+    for (const AttributeBytes& begun : all)
+      for (const TomlValue& v : choices->one_or_list()) {
+        longer.push_back(begun);
+        if (!a.set(longer.back(), attribute_value(v, a.expected)))
+          v.refuse(v.is_text() ? in_quotes_with_suggestion(v.text(), {}) : "not such a value",
+                   a.expected);
+      }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+std::vector<int> read_variants(const TomlValue& value, const Op& op) {
+  std::vector<std::string_view> names;
+  for (const Variant& v : op.variants) names.push_back(v.name);
+  std::vector<int> all;
+  for (const TomlValue& v : value.one_or_list())
+    all.push_back(static_cast<int>(place_of(v, names, "variant")));
+  return all;
+}
+
+/// A tensor of 2^28 elements takes some 20 GiB to judge.
+constexpr std::int64_t most_elements = std::int64_t{1} << 28;
+
+/// A tensor's elements, up to one more than is allowed.
+std::int64_t count_of(const Op& op, const Sizes& sizes, const TensorSpec& tensor) {
+  std::int64_t count = 1;
+  for (int axis = 0; axis < tensor.rank(); ++axis) {
+    const auto dim =
+        std::find(op.dims.begin(), op.dims.end(), tensor.dims[static_cast<std::size_t>(axis)]);
+    const std::int64_t size = sizes[static_cast<std::size_t>(dim - op.dims.begin())];
+    if (size != 0 && count > most_elements / size) return most_elements + 1;
+    count *= size;
+  }
+  return count;
+}
+
+Sizes read_sizes(const TomlValue& value, const Op& op) {
+  std::string expected =
+      std::to_string(op.dims.size()) + (op.dims.size() == 1 ? " size:" : " sizes:");
+  for (const std::string_view d : op.dims) expected.append(" ").append(d);
+  const std::vector<TomlValue> list = value.list(expected);
+  if (list.size() != op.dims.size())
+    value.refuse(std::to_string(list.size()) + (list.size() == 1 ? " size" : " sizes"),
+                 expected + "; several shapes are a list of lists");
+  Sizes sizes{};
+  for (std::size_t d = 0; d < list.size(); ++d) sizes[d] = list[d].whole(0, "a size of at least 0");
+  const auto check = [&](const PassInfo& pass) {
+    for (const TensorSpec& t : pass.tensors)
+      if (count_of(op, sizes, t) > most_elements)
+        value.refuse("tensor " + std::string(t.name) + " is too large",
+                     "at most " + std::to_string(most_elements) + " elements");
+  };
+  check(op.forward);
+  if (op.backward) check(*op.backward);
+  return sizes;
+}
+
+std::vector<Sizes> read_shapes(const TomlValue& value, const Op& op) {
+  const std::vector<TomlValue> list = value.list("a list of sizes, or a list of such lists");
+  if (list.empty() || !list.front().is_list()) return {read_sizes(value, op)};
+  std::vector<Sizes> all;
+  for (const TomlValue& v : list) all.push_back(read_sizes(v, op));
+  return all;
+}
+
+std::vector<std::string_view> tensors_of_all(const Op& op, std::span<const Direction> directions) {
+  std::vector<std::string_view> longest;
+  for (const Direction d : directions) {
+    std::vector<std::string_view> names = input_tensors(op, d);
+    if (names.size() > longest.size()) longest = std::move(names);
+  }
+  return longest;
+}
+
+CaseSpec read_common(const TomlTable& table, const SuiteContext& context) {
+  CaseSpec common;
+  common.op = context.op;
+  common.suite = context.file;
+  if (const TomlValue* v = table.find("name")) common.name = v->text();
+  if (const TomlValue* v = table.find("tier"))
+    common.tier = static_cast<Tier>(place_of(*v, tier_names, "tier"));
+  if (const TomlValue* v = table.find("vacuous")) {
+    common.allowed_vacuous = v->text("the reason why a vacuous bound is no finding");
+    if (common.allowed_vacuous.empty()) v->refuse("no reason", "the reason as text");
+  }
+  return common;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> read_seeds(const TomlValue& value) {
+  std::vector<std::uint64_t> all;
+  for (const TomlValue& v : value.one_or_list())
+    all.push_back(static_cast<std::uint64_t>(v.whole(0, "a whole number of at least 0")));
+  return all;
+}
+
+CaseChoices read_choices(const TomlValue& value, const SuiteContext& context) {
+  const Op& op = *context.op;
+  const TomlTable table(value, case_keys);
+  CaseChoices c;
+  c.common = read_common(table, context);
+  c.directions = read_directions(table.find("direction"), op);
+  c.precisions = read_precisions(table.at("precision"));
+  c.attributes = read_attributes(table.find("attributes"), op);
+  if (const TomlValue* v = table.find("variant")) c.variants = {read_variants(*v, op), *v};
+  if (const TomlValue* v = table.find("declare")) c.declared = {read_variants(*v, op), *v};
+  c.shapes = read_shapes(table.at("shape"), op);
+  c.inputs = {{}};
+  if (const TomlValue* v = table.find("input"))
+    c.inputs = read_inputs(*v, tensors_of_all(op, c.directions), context.folder);
+  c.seeds = context.seeds;
+  if (const TomlValue* v = table.find("seed")) c.seeds = read_seeds(*v);
+  return c;
+}
+
+}  // namespace opbound::detail
