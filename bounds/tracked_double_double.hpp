@@ -21,6 +21,7 @@ struct Facts<DoubleDouble> {
     return {relative * (1 + 0x1p-40), absolute + DoubleDoubleFacts::underflow};
   }
   static constexpr double u = DoubleDoubleFacts::multiply;
+  static constexpr double negligible = 0x1p-1074;
   static constexpr LocalError add{DoubleDoubleFacts::add * (1 + 0x1p-40),
                                   DoubleDoubleFacts::underflow};
   static constexpr LocalError multiply{DoubleDoubleFacts::multiply * (1 + 0x1p-40),

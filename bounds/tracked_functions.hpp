@@ -64,15 +64,13 @@ OPBOUND_HD Tracked<T, K> finish_function(Function f, T value, Propagated p, bool
 
 /// A function that vanishes for large arguments, 0 < f <= cap: where ours returned 0 it erred by at
 /// most cap, which may be far below eta. Without this a product with a large x would have a bound
-/// of |x| eta around an exact 0.
+/// of |x| eta around an exact 0. Below `negligible` no product reaches eta again, and less need not
+/// be claimed.
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> finish_vanishing(Function f, T value, Propagated p, double cap,
                                           bool exact) {
   LocalError ours = Facts<T>::function(f);
-  if (to_double(value) == 0) {
-    const double lifted = up(cap) + 0x1p-1074;
-    if (lifted < ours.absolute) ours.absolute = lifted;
-  }
+  if (to_double(value) == 0) ours.absolute = min(ours.absolute, up(max(cap, Facts<T>::negligible)));
   return finish<T, K>(value, p, declared_error<T, K>(f), ours, exact);
 }
 
@@ -84,18 +82,27 @@ OPBOUND_HD double largest_exact(Function f, T value) {
 }
 
 /// exp-like: f(a') <= E exp(s d), |f(a') - f(a)| <= f(a') expm1(s r); s = 1 or ln 2, E >= f(ours).
+/// Neither is more than the larger of the two values, f at the upper end.
 template <class T, class K>
 OPBOUND_HD Propagated propagate_exponential(Tracked<T, K> a, double largest, double scale) {
-  const double grown = times(largest, exp(up(scale * a.spread)));
-  return {times(grown, expm1(up(scale * a.radius))), times(largest, expm1(up(scale * a.spread)))};
+  const double d = up(scale * a.spread), r = up(scale * a.radius);
+  const double at = scale * to_double(a);
+  const double end = at + magnitude(at) * 0x1p-49 + d;
+  const auto capped = [](double x, double top) {
+    return min(x, up(max(exp(top + magnitude(top) * 0x1p-50), Facts<T>::negligible)));
+  };
+  return {capped(times(times(largest, exp(d)), expm1(r)), end + r),
+          capped(times(largest, expm1(d)), end)};
 }
 
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> exponential(Function f, Tracked<T, K> a, T value, double scale) {
   if (!is_finite(to_double(value))) return not_finite<T, K>(value, is_exact_infinity(a));
   if (is_exact_infinity(a)) return Tracked<T, K>(value);
-  return finish_function<T, K>(f, value, propagate_exponential(a, largest_exact(f, value), scale),
-                               to_double(a) == 0);
+  const double at = to_double(a);
+  const double cap = at < 0 ? exp(scale * at * shrink) : infinite;
+  const double largest = min(largest_exact(f, value), up(max(cap, Facts<T>::negligible)));
+  return finish_vanishing<T, K>(f, value, propagate_exponential(a, largest, scale), cap, at == 0);
 }
 
 /// log-like of a positive s (s = a, or 1 + a): |log s' - log s| <= -log1p(-r / s').
