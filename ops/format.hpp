@@ -186,8 +186,9 @@ OPBOUND_HD constexpr std::uint64_t encode(const Format& f, double x) {
   const double a = std::bit_cast<double>(magnitude);
   if (a < f.smallest_normal())  // a whole number of smallest steps
     return sign | static_cast<std::uint64_t>(a * power_of_two(fraction_bits - f.exponent_min));
-  const auto between_biases = static_cast<std::uint64_t>(1022 + f.exponent_min);
-  return sign | ((magnitude >> (52 - fraction_bits)) - (between_biases << fraction_bits));
+  const int between_biases = 1022 + f.exponent_min;
+  return sign | ((magnitude >> (52 - fraction_bits)) -
+                 (static_cast<std::uint64_t>(between_biases) << fraction_bits));
 }
 
 /// The value of a bit pattern; exact.

@@ -85,7 +85,7 @@ class HeaderParser {
     if (quote != '\'' && quote != '"') refuse("no quote", "a quoted string");
     const std::size_t end = rest_.find(quote, 1);
     if (end == std::string_view::npos) refuse("an open quote", "a quoted string");
-    const std::string text(rest_.substr(1, end - 1));
+    std::string text(rest_.substr(1, end - 1));
     rest_.remove_prefix(end + 1);
     return text;
   }

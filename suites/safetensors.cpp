@@ -58,7 +58,7 @@ Json parse_header(InputFile& file, const std::string& text) {
       has_duplicate = !names.insert(value.get<std::string>()).second || has_duplicate;
     return !is_too_deep;
   };
-  const Json header = Json::parse(text, watch, /*allow_exceptions=*/false);
+  Json header = Json::parse(text, watch, /*allow_exceptions=*/false);
   if (is_too_deep) file.refuse("header: nested too deep", "{name: {shape: [...]}}");
   if (header.is_discarded() || !header.is_object()) file.refuse("header: not JSON", "an object");
   if (has_duplicate) file.refuse("header: a name twice", "each name once");
@@ -88,9 +88,8 @@ Entry parse_entry(const InputFile& file, const std::string& name, const Json& ob
   const auto offsets = sizes_of(object, "data_offsets");
   if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1])
     file.refuse(where + "bad data_offsets", "[begin, end]");
-  const Entry entry{name, type->get<std::string>(), *shape,
-                    static_cast<std::uint64_t>((*offsets)[0]),
-                    static_cast<std::uint64_t>((*offsets)[1])};
+  Entry entry{name, type->get<std::string>(), *shape, static_cast<std::uint64_t>((*offsets)[0]),
+              static_cast<std::uint64_t>((*offsets)[1])};
   if (entry.end > data_bytes)
     file.refuse(where + "ends at byte " + std::to_string(entry.end) + " of the data",
                 "at most " + std::to_string(data_bytes));
@@ -185,8 +184,9 @@ Tensor detail::read_safetensors(InputFile& file, const TensorChoice& choice) {
 
 std::vector<std::string> tensor_names(const std::filesystem::path& path) {
   InputFile file(path);
+  Index index = read_index(file);
   std::vector<std::string> names;
-  for (const Entry& e : read_index(file).entries) names.push_back(e.name);
+  for (Entry& e : index.entries) names.push_back(std::move(e.name));
   return names;
 }
 
@@ -194,6 +194,7 @@ void write_safetensors(const std::filesystem::path& path,
                        const std::map<std::string, Tensor>& tensors) {
   // Wide elements first, so that every tensor is aligned to its elements.
   std::vector<std::pair<std::string, const Tensor*>> order;
+  order.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) order.emplace_back(name, &tensor);
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return bytes_of(a.second->element()) > bytes_of(b.second->element());

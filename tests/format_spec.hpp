@@ -2,15 +2,14 @@
 // ops/format.hpp and ops/number.hpp compare with. Nothing here calls what it specifies.
 #pragma once
 
-#include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <thread>
-#include <vector>
 
 #include "ops/format.hpp"
+#include "ops/parallel.hpp"
 
 namespace opbound::spec {
 
@@ -133,20 +132,12 @@ inline bool same_value(double a, double b) {
          (std::isnan(a) && std::isnan(b));
 }
 
-/// body(first, last) over [0, count) in equal parts, one per processor; the sum of its returns.
+/// The sum of body(i) over i in [0, count), on all cores.
 template <class Body>
-std::uint64_t sum_in_parallel(std::uint64_t count, Body body) {
-  const std::uint64_t parts = std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::uint64_t> sums(parts, 0);
-  {
-    std::vector<std::jthread> threads;
-    for (std::uint64_t p = 0; p < parts; ++p)
-      threads.emplace_back([&, p] {
-        sums[p] = body(count / parts * p, p + 1 == parts ? count : count / parts * (p + 1));
-      });
-  }
-  std::uint64_t sum = 0;
-  for (const std::uint64_t s : sums) sum += s;
+std::uint64_t sum_in_parallel(std::int64_t count, Body body) {
+  std::atomic<std::uint64_t> sum{0};
+  parallel_for(count, std::int64_t{1} << 16,
+               [&](std::int64_t i) { sum += body(static_cast<std::uint64_t>(i)); });
   return sum;
 }
 

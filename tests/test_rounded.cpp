@@ -72,10 +72,9 @@ bool is_right(const Operand& a, const Operand& b) {
 template <Layout L, class Operation>
 std::uint64_t wrong_among_all_pairs() {
   const std::vector<Operand> all = all_operands<L>();
-  return spec::sum_in_parallel(all.size(), [&](std::uint64_t i, std::uint64_t end) {
+  return spec::sum_in_parallel(std::ssize(all), [&](std::uint64_t i) {
     std::uint64_t wrong = 0;
-    for (; i < end; ++i)
-      for (const Operand& b : all) wrong += !is_right<L, Operation>(all[i], b);
+    for (const Operand& b : all) wrong += !is_right<L, Operation>(all[i], b);
     return wrong;
   });
 }
@@ -213,15 +212,13 @@ std::uint64_t twice_rounded_fma(const Triple& t) {
 
 /// A block is 1000 triples with a seed of their own, so that every machine draws the same ones.
 template <Layout L>
-std::uint64_t wrong_among_hard_triples(std::uint64_t blocks) {
-  return spec::sum_in_parallel(blocks, [](std::uint64_t block, std::uint64_t end) {
+std::uint64_t wrong_among_hard_triples(std::int64_t blocks) {
+  return spec::sum_in_parallel(blocks, [](std::uint64_t block) {
+    std::mt19937_64 random(block);
     std::uint64_t wrong = 0;
-    for (; block < end; ++block) {
-      std::mt19937_64 random(block);
-      for (int trial = 0; trial < 1000; ++trial) {
-        const Triple t = hard_triple<L>(random);
-        wrong += got_fma<L>(t) != specified_fma<L>(t);
-      }
+    for (int trial = 0; trial < 1000; ++trial) {
+      const Triple t = hard_triple<L>(random);
+      wrong += got_fma<L>(t) != specified_fma<L>(t);
     }
     return wrong;
   });

@@ -105,11 +105,8 @@ TEST(TensorView, ReadsAtAnyAddress) {
 
 class TensorFile : public testing::Test {
  protected:
-  TensorFile()
-      : folder_(fs::temp_directory_path() / ("opbound_tensor_file_" + std::to_string(::getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~TensorFile() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
 
   fs::path path(const std::string& name) const { return folder_ / name; }
 
@@ -149,7 +146,8 @@ class TensorFile : public testing::Test {
   }
 
  private:
-  fs::path folder_;
+  fs::path folder_ =
+      fs::temp_directory_path() / ("opbound_tensor_file_" + std::to_string(::getpid()));
 };
 
 std::string floats(const std::vector<float>& values) {
@@ -197,12 +195,12 @@ TEST_F(TensorFile, NpyFortranOrder) {
 
 TEST_F(TensorFile, NpyRawBitsNeedANamedFormat) {
   const std::string rest = ", 'fortran_order': False, 'shape': (1,)}";
-  const std::string one_bf16 = "\x80\x3f"s, one_e4m3 = "\x38"s;
+  const std::string one_bf16{'\x80', '\x3f'}, one_e4m3{'\x38'};
   EXPECT_EQ(read_tensor(npy("{'descr': '<u2'" + rest, one_bf16), {{}, Element::bf16}).at(0), 1);
   EXPECT_EQ(read_tensor(npy("{'descr': '<V2'" + rest, one_bf16)).at(0), 1);
   EXPECT_EQ(read_tensor(npy("{'descr': 'bfloat16'" + rest, one_bf16)).at(0), 1);
   EXPECT_EQ(read_tensor(npy("{'descr': '|V1'" + rest, one_e4m3), {{}, Element::e4m3}).at(0), 1);
-  EXPECT_EQ(read_tensor(npy("{'descr': '<f1'" + rest, "\x3c")).at(0), 1);  // e5m2
+  EXPECT_EQ(read_tensor(npy("{'descr': '<f1'" + rest, {'\x3c'})).at(0), 1);  // e5m2
   expect_refused(npy("{'descr': '<u2'" + rest, one_bf16), "element type '<u2'");
   expect_refused(npy("{'descr': '|V1'" + rest, one_e4m3), "element type '|V1'");
   expect_refused(npy("{'descr': '<u2'" + rest, one_bf16), "'<u2'", {{}, Element::e4m3});
