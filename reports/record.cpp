@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "ops/format.hpp"
+#include "ops/precision.hpp"
 #include "reports/text.hpp"
 
 namespace opbound {
@@ -71,18 +72,10 @@ namespace {
 
 /// The last rounding of a stored output, or nothing where rule (A) has none: where the output
 /// format is the compute format, or the precision is not written in the usual way.
-std::optional<Format> store_rounding(std::string_view precision) {
-  std::vector<Format> formats;
-  for (std::size_t at = 0; at <= precision.size();) {
-    const std::size_t colon = std::min(precision.find(':', at), precision.size());
-    const auto* f = std::ranges::find(all_formats, precision.substr(at, colon - at),
-                                      [](const Format& format) { return name_of(format); });
-    if (f == all_formats.end()) return std::nullopt;
-    formats.push_back(*f);
-    at = colon + 1;
-  }
-  if (formats.size() != 3 || formats[2].digits >= formats[1].digits) return std::nullopt;
-  Format output = formats[2];
+std::optional<Format> store_rounding(std::string_view text) {
+  const std::optional<Precision> precision = precision_named(text);
+  if (!precision || !store_rounds(precision->compute, precision->output)) return std::nullopt;
+  Format output = precision->output;
   output.overflow = Overflow::to_infinity;  // overflow of e4m3 is judged as an infinity
   return output;
 }

@@ -3,8 +3,10 @@
 
 #include <bit>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "ops/philox.hpp"
 #include "reports/record.hpp"
@@ -136,6 +138,19 @@ TEST(RecordJson, RoundTripsRandomRecords) {
     ASSERT_TRUE(!r.time_ms || same(*back.time_ms, *r.time_ms)) << line;
     ASSERT_EQ(back.worst.has_value(), r.worst.has_value());
     ASSERT_TRUE(!r.worst || same(back.worst->got, r.worst->got)) << line;
+  }
+}
+
+TEST(RecordJson, EveryFieldStandsInTheReadme) {
+  std::ostringstream readme;
+  readme << std::ifstream(OPBOUND_SOURCE_DIR "/reports/README.md").rdbuf();
+  RandomRecord random(4);
+  for (int i = 0; i < 50; ++i) {
+    const auto json = nlohmann::ordered_json::parse(to_json(random.make()));
+    for (const auto& [name, value] : json.items()) {
+      const bool alone = readme.str().find("`" + name + "`") != std::string::npos;
+      EXPECT_TRUE(alone || readme.str().find("`" + name + ".") != std::string::npos) << name;
+    }
   }
 }
 
