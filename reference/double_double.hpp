@@ -26,7 +26,7 @@ namespace opbound {
 struct DoubleDoubleFacts {
   static constexpr double u2 = 0x1p-106;
 
-  /// Algorithm 6: 3 u^2 / (1 - 4 u); exact multiples and sums of doubles are covered too.
+  /// Algorithm 6: 3 u^2 / (1 - 4 u).
   static constexpr double add = 3 * u2 * (1 + 0x1p-50);
   /// Algorithm 12: 4 u^2. fma(a, b, c) is a product and a sum: multiply |a b| + add |got|.
   static constexpr double multiply = 4 * u2;

@@ -11,6 +11,7 @@ namespace opbound::double_double {
 // clang-format off
 /// exp(x^2) erfc(x) on interval i as a polynomial in x - its middle: degree 21, 13 pairs.
 /// Intervals: [i / 8, (i + 1) / 8] up to 1, then eight in each octave, up to 26.
+// NOLINTNEXTLINE(readability-function-size): long, and nothing but numbers
 OPBOUND_HD inline const double* erfcx_series(int i) {
   static constexpr double table[1575] = {
     0x1.ddcd359cbe323p-1, -0x1.6d89042ed16cdp-55, -0x1.0300a1aa5dd3bp+0, 0x1.89ba15df4cccdp-56,

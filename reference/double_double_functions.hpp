@@ -91,7 +91,7 @@ OPBOUND_HD inline DoubleDouble exp2(DoubleDouble x) {
 /// exp(x) - 1; not decided above 709.
 ///
 /// Error, exponent = 0: the fraction itself; where M and q differ in sign it is at least |M| / 2,
-/// so 1 * 2 + (5 + 3.1 + 3 + 0.1) * 1 + 3 < 17. Else exp(x) >= 1.41 or <= 0.71, so that the 4 of
+/// so 1 * 2 + (5 + 3.1 + 3 + 0.1) * 1 + 3 < 18. Else exp(x) >= 1.41 or <= 0.71, so that the 4 of
 /// exp count at most 1.41 / 0.41 = 3.5 times, and the sum adds 2: 16.
 OPBOUND_HD inline DoubleDouble expm1(DoubleDouble x) {
   if (!is_finite(x) || x.high > double_double::exp_argument_max) return double_double::undecided();
@@ -117,8 +117,8 @@ OPBOUND_HD inline DoubleDouble log1p_small(DoubleDouble z) {
 ///
 /// z is the sum of two exact pairs: 3. Error for e != 0, |log x| >= 0.346: e ln2 has 3 and is at
 /// most twice the result, log(r) 1, log(1 + z) 28 * 0.0122 / 0.346, two sums 3 * 1.04 + 3:
-/// below 15. For e = 0 and r != 1, |log x| >= 0.0077, |log r| is at most twice and |log(1 + z)| at
-/// most 1.6 times the result: 2 + 1.6 * 28 + 3 < 50. For r = 1, z is exact or 3: 28.
+/// below 15. For e = 0 and r != 1, |log x| >= 0.0077, |log r| is at most 2.2 times and |log(1 + z)|
+/// at most 1.2 times the result: 2.2 + 1.2 * 28 + 3 < 39. For r = 1, z is exact or 3: 28.
 OPBOUND_HD inline DoubleDouble log(DoubleDouble x) {
   if (!(x.high >= 0x1p-1000) || !is_finite(x)) return double_double::undecided();
   int e = static_cast<int>(std::bit_cast<std::uint64_t>(x.high) >> 52) - 1023;
@@ -127,8 +127,8 @@ OPBOUND_HD inline DoubleDouble log(DoubleDouble x) {
     m = double_double::scale(m, -1);
     ++e;
   }
-  const double* const row =
-      double_double::reciprocal_and_log(static_cast<int>(64 * m.high + 0.5) - 45);
+  const double* const row = double_double::reciprocal_and_log(
+      static_cast<int>(double_double::nearest_integer(64 * m.high)) - 45);
   const DoubleDouble product = double_double::two_product(m.high, row[0]);
   const DoubleDouble z =
       double_double::two_sum(product.high - 1, product.low) +  // exact: Sterbenz 1974
@@ -141,7 +141,7 @@ OPBOUND_HD inline DoubleDouble log(DoubleDouble x) {
 /// log(1 + x); not decided for 1 + x < 2^-1000.
 ///
 /// Beyond 2^-7, 1 + x is split exactly into y and a rest below u^2 |y|, and log(1 + x) = log(y) +
-/// rest / y up to the rest's square: log's 50 and a sum, 2.
+/// rest / y up to the rest's square: log's 39 and a sum, 2.
 OPBOUND_HD inline DoubleDouble log1p(DoubleDouble x) {
   if (!is_finite(x)) return double_double::undecided();
   if (abs(x.high) <= 0x1p-7) return double_double::log1p_small(x);

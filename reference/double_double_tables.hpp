@@ -32,6 +32,7 @@ inline constexpr double sixty_four_over_ln2 = 0x1.71547652b82fep+6;
 inline constexpr double two_over_pi = 0x1.45f306dc9c883p-1;
 
 /// 2^((i - 32) / 64) - 1, i in [0, 64).
+// NOLINTNEXTLINE(readability-function-size): long, and nothing but numbers
 OPBOUND_HD inline const double* power_minus_one(int i) {
   static constexpr double table[128] = {
     -0x1.2bec333018867p-2, 0x1.08b2fb1366ea9p-57, -0x1.2409b8735cba2p-2, -0x1.bbe3a683c88abp-58,
@@ -71,6 +72,7 @@ OPBOUND_HD inline const double* power_minus_one(int i) {
 }
 
 /// i in [0, 47): r = 64 / (i + 45) rounded to 10 bits, then -log r as a pair.
+// NOLINTNEXTLINE(readability-function-size): long, and nothing but numbers
 OPBOUND_HD inline const double* reciprocal_and_log(int i) {
   static constexpr double table[141] = {
     0x1.6cp+0, -0x1.686c81e9b14afp-2, 0x1.ddea0f7f58e3dp-57, 0x1.64p+0, -0x1.51aad872df82dp-2,
@@ -109,6 +111,7 @@ OPBOUND_HD inline const double* reciprocal_and_log(int i) {
 }
 
 /// 1 / k!, k = 2 ... 11; 5 pairs.
+// NOLINTNEXTLINE(readability-function-size): long, and nothing but numbers
 OPBOUND_HD inline const double* exp_series() {
   static constexpr double table[15] = {
     0x1p-1, 0x0p+0, 0x1.5555555555555p-3, 0x1.5555555555555p-57, 0x1.5555555555555p-5,
@@ -120,6 +123,7 @@ OPBOUND_HD inline const double* exp_series() {
 }
 
 /// 2 / (2 k + 1), k < 8; 4 pairs.
+// NOLINTNEXTLINE(readability-function-size): long, and nothing but numbers
 OPBOUND_HD inline const double* log_series() {
   static constexpr double table[12] = {
     0x1p+1, 0x0p+0, 0x1.5555555555555p-1, 0x1.5555555555555p-55, 0x1.999999999999ap-2,
@@ -130,6 +134,7 @@ OPBOUND_HD inline const double* log_series() {
 }
 
 /// (-1)^k 2 / (sqrt(pi) k! (2 k + 1)), k < 21; 12 pairs.
+// NOLINTNEXTLINE(readability-function-size): long, and nothing but numbers
 OPBOUND_HD inline const double* erf_series() {
   static constexpr double table[33] = {
     0x1.20dd750429b6dp+0, 0x1.1ae3a914fed8p-56, -0x1.812746b0379e7p-2, 0x1.ee12e49cab7p-57,
@@ -146,6 +151,7 @@ OPBOUND_HD inline const double* erf_series() {
 }
 
 /// (-1)^k / (2 k + 1)!, k < 15; 8 pairs.
+// NOLINTNEXTLINE(readability-function-size): long, and nothing but numbers
 OPBOUND_HD inline const double* sin_series() {
   static constexpr double table[23] = {
     0x1p+0, 0x0p+0, -0x1.5555555555555p-3, -0x1.5555555555555p-57, 0x1.1111111111111p-7,
@@ -159,6 +165,7 @@ OPBOUND_HD inline const double* sin_series() {
 }
 
 /// (-1)^k / (2 k)!, k < 15; 9 pairs.
+// NOLINTNEXTLINE(readability-function-size): long, and nothing but numbers
 OPBOUND_HD inline const double* cos_series() {
   static constexpr double table[24] = {
     0x1p+0, 0x0p+0, -0x1p-1, 0x0p+0, 0x1.5555555555555p-5, 0x1.5555555555555p-59,

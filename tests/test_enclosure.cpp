@@ -58,7 +58,7 @@ Enclosure any_interval(Generator& random) {
 Mpfr inside(Generator& random, const Enclosure& x) {
   const PrecisionScope scope(point_bits);
   if (x.is_point() || random() % 4 == 0) return random() % 2 == 0 ? x.low() : x.high();
-  if (random() % 4 == 0 && x.contains_zero()) return Mpfr();
+  if (random() % 4 == 0 && x.contains_zero()) return {};
   const Mpfr share = from<Mpfr>(unit(random));
   const Mpfr low = mpfr_inf_p(x.low().get()) != 0 ? min(from<Mpfr>(-0x1p30), x.high()) : x.low();
   const Mpfr high = mpfr_inf_p(x.high().get()) != 0 ? max(from<Mpfr>(0x1p30), x.low()) : x.high();

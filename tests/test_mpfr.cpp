@@ -131,8 +131,8 @@ TEST(Mpfr, CopiesKeepThePrecisionAndMovesTakeTheNumber) {
   {
     const PrecisionScope narrow(20);
     numbers[0] = third;
-    const Mpfr copy = third;
-    EXPECT_EQ(mpfr_equal_p(copy.get(), third.get()), 1);
+    const std::vector<Mpfr> copies{third};
+    EXPECT_EQ(mpfr_equal_p(copies[0].get(), third.get()), 1);
   }
   EXPECT_EQ(mpfr_equal_p(numbers[0].get(), third.get()), 1);
   numbers[1] = std::move(numbers[0]);

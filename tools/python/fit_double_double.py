@@ -89,6 +89,7 @@ def table(name, numbers, comment, row=None):
     return [
         "",
         *(f"/// {line}" for line in comment),
+        "// NOLINTNEXTLINE(readability-function-size): long, and nothing but numbers",
         f"OPBOUND_HD inline const double* {name}({parameter}) {{",
         f"  static constexpr double table[{len(numbers)}] = {{",
         *lines_of(numbers),
