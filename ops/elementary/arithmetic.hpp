@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "ops/format.hpp"
+#include "ops/odd.hpp"
 #include "ops/portable.hpp"
 
 namespace opbound {
@@ -78,11 +79,25 @@ OPBOUND_HD inline double horner(double x, double c0, Rest... rest) {
   return fma(x, horner(x, rest...), c0);
 }
 
+/// a + b as a double that rounds to the float nearest to the exact sum.
+///
+/// Rounding twice can only go wrong where the first rounding gives a midpoint of two floats (for a
+/// normal result: 29 last bits 10...0); there it rounds to odd instead, which keeps the side.
+OPBOUND_HD inline double add_for_float(double a, double b) {
+  const double sum = a + b;
+  const bool is_midpoint = (std::bit_cast<std::uint64_t>(sum) & 0x1fffffff) == 0x10000000;
+  return is_midpoint ? round_to_odd(a, b) : sum;
+}
+
 OPBOUND_HD inline double magnitude(double x) { return std::bit_cast<double>(magnitude_bits(x)); }
+OPBOUND_HD inline float magnitude(float x) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffU);
+}
 
 /// x confined to [low, high]; NaN stays NaN.
-OPBOUND_HD inline double clamp(double x, double low, double high) {
-  const double from_below = x < low ? low : x;
+template <class T>
+OPBOUND_HD inline T clamp(T x, T low, T high) {
+  const T from_below = x < low ? low : x;
   return from_below > high ? high : from_below;
 }
 

@@ -107,7 +107,7 @@ OPBOUND_HD inline double exp(double x) {
 
 /// e^x, correctly rounded (all floats proved).
 OPBOUND_HD inline float exp(float x) {
-  return static_cast<float>(detail::exp_fast(detail::clamp(x, -104.0, 89.0)));
+  return static_cast<float>(detail::exp_fast(detail::clamp(x, -104.0F, 89.0F)));
 }
 
 /// 2^x; error at most 0.82 ulp, as exp; exact for an integer x.
@@ -120,10 +120,11 @@ OPBOUND_HD inline double exp2(double x) {
 
 /// 2^x, correctly rounded (all floats proved).
 OPBOUND_HD inline float exp2(float x) {
-  const double c = detail::clamp(x, -151.0, 129.0);
+  const double c = detail::clamp(x, -151.0F, 129.0F);
   const detail::NearestInteger n = detail::nearest_integer(c, 1.0);
-  const double e = detail::expm1_reduced((c - n.value) * ln2.high) + 1.0;
-  return static_cast<float>(e * detail::exp2_integer(n.integer));
+  const double change = detail::expm1_reduced((c - n.value) * ln2.high);
+  const double significand = detail::add_for_float(1.0, change);
+  return static_cast<float>(significand * detail::exp2_integer(n.integer));
 }
 
 /// e^x - 1; error at most 0.95 ulp.
@@ -140,7 +141,7 @@ OPBOUND_HD inline double expm1(double x) {
 
 /// e^x - 1, correctly rounded (all floats proved).
 OPBOUND_HD inline float expm1(float x) {
-  const double e = detail::expm1_fast(detail::clamp(x, -40.0, 90.0));
+  const double e = detail::expm1_fast(detail::clamp(x, -40.0F, 90.0F));
   return static_cast<float>(detail::with_sign_of(e, x));
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "ops/elementary/polynomials.hpp"
-#include "ops/odd.hpp"
 #include "ops/real.hpp"
 
 namespace opbound {
@@ -48,10 +47,10 @@ OPBOUND_HD inline double log_special(double u) {
 
 OPBOUND_HD inline double sum(DoubleWord x) { return x.high + x.low; }
 
-/// high + low correctly rounded to float: rounding to odd first, since a logarithm of a float can
-/// lie within half an ulp of fp64 from a midpoint of two floats.
+/// high + low as a float: a logarithm of a float can lie within half an ulp of fp64 from a midpoint
+/// of two floats.
 OPBOUND_HD inline float sum_as_float(DoubleWord x) {
-  return static_cast<float>(round_to_odd(x.high, x.low));
+  return static_cast<float>(add_for_float(x.high, x.low));
 }
 
 OPBOUND_HD inline bool is_positive_finite(double x) { return x > 0 && x < infinity; }

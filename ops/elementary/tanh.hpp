@@ -23,8 +23,8 @@ OPBOUND_HD inline double tanh(double x) {
 
 /// tanh(x), correctly rounded (all floats proved).
 OPBOUND_HD inline float tanh(float x) {
-  const double a = detail::magnitude(x);
-  const double e = detail::expm1_fast(2 * detail::clamp(a, 0.0, 20.0));
+  const float a = detail::magnitude(x);
+  const double e = detail::expm1_fast(2 * detail::clamp(a, 0.0F, 20.0F));
   return static_cast<float>(detail::with_sign_of(e / (e + 2.0), x));
 }
 
