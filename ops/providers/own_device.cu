@@ -1,0 +1,93 @@
+// This project's kernels on a CUDA device. Host tensors are copied there and the outputs back.
+#include <cuda_runtime.h>
+
+#include <map>
+
+#include "ops/cuda.hpp"
+#include "ops/provider.hpp"
+
+namespace opbound {
+namespace {
+
+std::string version_text(int v) {  // 13020 -> 13.2
+  return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10);
+}
+
+/// Device copies of the host memory that a call's views point to, each once: saved tensors are
+/// shared by two passes.
+class DeviceCopies {
+ public:
+  void bind(std::vector<TensorView>& views) {
+    for (TensorView& v : views) {
+      detail::require(v.is_contiguous(), "the device provider takes contiguous tensors");
+      auto [place, is_new] =
+          copies_.try_emplace(v.data, static_cast<std::size_t>(v.count() * bytes_of(v.element)));
+      if (is_new) place->second.copy_from_host(v.data);
+      v.data = place->second.data();
+    }
+  }
+  void copy_back(std::span<const TensorView> host_views) const {
+    for (const TensorView& v : host_views) copies_.at(v.data).copy_to_host(v.data);
+  }
+
+ private:
+  std::map<void*, cuda::Memory> copies_;
+};
+
+class OwnDevice final : public Provider {
+ public:
+  explicit OwnDevice(int index) : index_(index) {
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess || count == 0)
+      throw Unavailable(std::string("no CUDA device here (") + cudaGetErrorString(status) + ")");
+    if (index < 0 || index >= count)
+      throw Unavailable("no CUDA device number " + std::to_string(index) + "; there are " +
+                        std::to_string(count));
+    OPBOUND_CUDA_CHECK(cudaSetDevice(index));
+    OPBOUND_CUDA_CHECK(cudaGetDeviceProperties(&properties_, index));
+    OPBOUND_CUDA_CHECK(cudaDriverGetVersion(&driver_));
+    OPBOUND_CUDA_CHECK(cudaRuntimeGetVersion(&runtime_));
+  }
+
+  std::string name() const override { return "own"; }
+  std::string version() const override { return own_host_provider()->version(); }
+  std::string device() const override { return properties_.name; }
+  std::vector<std::pair<std::string, std::string>> environment() const override {
+    return {{"compiler", "nvcc " + std::to_string(__CUDACC_VER_MAJOR__) + "." +
+                             std::to_string(__CUDACC_VER_MINOR__) + ", " + __VERSION__},
+            {"cuda_driver", version_text(driver_)},
+            {"cuda_runtime", version_text(runtime_)},
+            {"compute_capability",
+             std::to_string(properties_.major) + "." + std::to_string(properties_.minor)}};
+  }
+  Contract contract(const Op& op, std::vector<int> variants) const override {
+    return own_host_provider()->contract(
+        op, std::move(variants));  // same source, same order, same bits
+  }
+
+  void run(const Op& op, const Call& call) const override {
+    OPBOUND_CUDA_CHECK(cudaSetDevice(index_));
+    Call there = call;
+    DeviceCopies copies;
+    copies.bind(there.forward);
+    copies.bind(there.backward);
+    op.run_on_device(there);
+    copies.copy_back(call.forward);
+    copies.copy_back(call.backward);
+  }
+
+ private:
+  int index_;
+  cudaDeviceProp properties_{};
+  int driver_ = 0;
+  int runtime_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Provider> own_device_provider(int index) {
+  return std::make_unique<OwnDevice>(index);
+}
+
+}  // namespace opbound
