@@ -95,24 +95,6 @@ std::string contract_text(const Op& op, const Contract& contract) {
                                                                 : ", functions as declared");
 }
 
-/// What all records of a case have in common.
-Record record_of(const CaseSpec& spec, const Provider& provider) {
-  Record r;
-  r.op = spec.op->name;
-  r.direction = name_of(spec.direction);
-  r.variant = spec.op->variants[static_cast<std::size_t>(spec.variant)].name;
-  r.precision = name_of(spec.precision);
-  r.attributes = attributes_of(spec);
-  r.provider = provider.name();
-  r.provider_version = provider.version();
-  r.device = provider.device();
-  r.environment = provider.environment();
-  r.inputs = case_of(spec);
-  r.suite = spec.suite;
-  r.commit = commit;
-  return r;
-}
-
 /// The inputs that the worst element depends on, where they are few: elements of the same place.
 Named<double> inputs_at(const PassInfo& pass, std::span<const TensorView> views, std::int64_t count,
                         std::int64_t index) {
@@ -143,6 +125,23 @@ void fill_from_check(Record& r, const OutputCheck& c, const CaseSpec& spec) {
 }
 
 }  // namespace
+
+Record record_of(const CaseSpec& spec, const Provider& provider) {
+  Record r;
+  r.op = spec.op->name;
+  r.direction = name_of(spec.direction);
+  r.variant = spec.op->variants[static_cast<std::size_t>(spec.variant)].name;
+  r.precision = name_of(spec.precision);
+  r.attributes = attributes_of(spec);
+  r.provider = provider.name();
+  r.provider_version = provider.version();
+  r.device = provider.device();
+  r.environment = provider.environment();
+  r.inputs = case_of(spec);
+  r.suite = spec.suite;
+  r.commit = commit;
+  return r;
+}
 
 Prepared prepare(const CaseSpec& spec) {
   Prepared p;

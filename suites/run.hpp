@@ -33,6 +33,9 @@ std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider);
 std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, Prepared& prepared,
                                const Contract& contract);
 
+/// What all records of a case have in common: everything but what was found.
+Record record_of(const CaseSpec& spec, const Provider& provider);
+
 /// Bytes of a tensor with every NaN canonical, hashed (64-bit FNV-1a of Fowler, Noll and Vo):
 /// "fnv1a:0123456789abcdef".
 std::string hash_of(const Tensor& tensor);

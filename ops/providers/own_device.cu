@@ -66,6 +66,15 @@ class OwnDevice final : public Provider {
         op, std::move(variants));  // same source, same order, same bits
   }
 
+  BoundArrays own_bounds(const Op& op, const Call& call) const override {
+    OPBOUND_CUDA_CHECK(cudaSetDevice(index_));
+    Call there = call;
+    DeviceCopies copies;
+    copies.bind(there.forward);
+    copies.bind(there.backward);
+    return op.bound_on_device(there);
+  }
+
   void run(const Op& op, const Call& call) const override {
     OPBOUND_CUDA_CHECK(cudaSetDevice(index_));
     Call there = call;
