@@ -50,8 +50,9 @@ struct Factors {
 Factors nearly_tied_factors(const Format& f, std::uint64_t bits) {
   const std::uint64_t half = std::uint64_t{1} << (f.digits - 1);
   const auto least = static_cast<std::uint64_t>(0.708 * power_of_two(f.digits)) + 1;
+  constexpr std::uint64_t weyl = 0x9e3779b97f4a7c15;  // 2^64 (sqrt 5 - 1) / 2: steps that spread
   for (std::uint64_t trial = 0; trial < 32; ++trial) {
-    const std::uint64_t first = random_significand(f, bits + (trial << 56)) | 1;
+    const std::uint64_t first = random_significand(f, bits + trial * weyl) | 1;
     const std::uint64_t second = modular_quotient(bits & 1 ? half + 1 : half - 1, first, f.digits);
     if (first >= least && second >= least) return {first, second};
   }
@@ -65,25 +66,34 @@ Factors tied_factors(const Format& f, std::uint64_t bits) {
   return {least + 2 * (bits % choices), std::uint64_t{3} << (f.digits - 2)};
 }
 
-/// Elements in fours a, b, c, d. a + b is a midpoint of the format, or next to one: b = ulp(a)/2 (1
-/// + k ulp(1)), k = -1, 0, 1. c d is a midpoint, or as near to one as a product gets.
-double ties(const Place& p) {
+/// a + b is a midpoint of the format, or next to one: b = +-ulp(a)/2 (1 + k ulp(1)), k = -1, 0, 1.
+/// Below a power of two the values lie closer, so there b has a's sign.
+double tied_sum(const Place& p, bool is_first) {
   const Format& f = p.format;
-  const std::uint64_t four = p.index - p.index % 4;
-  const bool is_sum = p.index % 4 < 2, is_first = p.index % 2 == 0;
-  const PhiloxCounter w = p.words_of(is_sum ? four : four + 2);
+  const PhiloxCounter w = p.words_of(p.index - p.index % 2);
+  const std::uint64_t significand = random_significand(f, join(w[0], w[1]));
+  const double ulp_of_one = power_of_two(1 - f.digits);
+  if (is_first) return with_random_sign(static_cast<double>(significand) * ulp_of_one, w[2]);
+  const bool is_power = significand == std::uint64_t{1} << (f.digits - 1);
+  const int k = static_cast<int>(w[3] % 3) - 1;
+  return with_random_sign(ulp_of_one / 2 * (1 + k * ulp_of_one), is_power ? w[2] : w[2] << 1);
+}
+
+/// c d is a midpoint, or as near to one as a product gets.
+double tied_product(const Place& p, bool is_first) {
+  const Format& f = p.format;
+  const PhiloxCounter w = p.words_of(p.index - p.index % 2);
   const std::uint64_t bits = join(w[0], w[1]);
-  const double scale = power_of_two(1 - f.digits);  // makes a significand of 1 to 2
-  if (is_sum) {
-    if (is_first)
-      return with_random_sign(static_cast<double>(random_significand(f, bits)) * scale, w[2]);
-    const int k = static_cast<int>(w[3] % 3) - 1;
-    return with_random_sign(power_of_two(-f.digits) * (1 + k * scale), w[2] << 1);
-  }
   Factors m = w[3] % 2 == 0 ? tied_factors(f, bits) : nearly_tied_factors(f, bits);
   if (m.first == 0) m = tied_factors(f, bits);
-  const std::uint64_t significand = is_first ? m.first : m.second;
-  return with_random_sign(static_cast<double>(significand) * scale, is_first ? w[2] : w[2] << 1);
+  const auto significand = static_cast<double>(is_first ? m.first : m.second);
+  return with_random_sign(significand * power_of_two(1 - f.digits), is_first ? w[2] : w[2] << 1);
+}
+
+/// Elements in fours a, b, c, d.
+double ties(const Place& p) {
+  const bool is_first = p.index % 2 == 0;
+  return p.index % 4 < 2 ? tied_sum(p, is_first) : tied_product(p, is_first);
 }
 
 // ---- increasing, one_hot

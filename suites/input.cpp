@@ -176,14 +176,13 @@ void check_input(const InputSpec& spec, Element element) {
   const Generator& g = generator_named(spec.kind);
   InputSpec normal = spec;
   normalize(normal);
-  if (reads_file(g.info)) {
-    const InputFile is_there(spec.path);
-    return;
-  }
-  if (!is_float(element))
+  if (!is_float(element) && !takes_tensor(g.info))
     throw InputError("", spec.kind + " for a tensor of " + std::string(name_of(element)),
                      "kind file");
-  g.check(values_of(spec, g.info), format_of(element));
+  if (reads_file(g.info))
+    const InputFile is_there(spec.path);
+  else
+    g.check(values_of(spec, g.info), format_of(element));
 }
 
 void fill_input(Tensor& tensor, const InputSpec& spec, std::uint64_t seed,
