@@ -21,7 +21,7 @@ struct Unary {
   Function function;
   double (*of_double)(double);
   void (*of_floats)(const float* x, float* y, int n);
-  double (*estimate)(double);  // within 2^-46 of the exact value, relatively
+  double (*estimate)(double);  // within 2^-46 of f(x), relatively
   int (*exact)(mpfr_t, const mpfr_t, mpfr_rnd_t);
 };
 

@@ -24,7 +24,7 @@ inline constexpr TripleWord half_pi{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
 inline constexpr DoubleWord erfc_factor_at_zero{0x1.12f21ddd9f5e2p+0, -0x1.962bf736a7417p-54};
 
 /// (e^r - 1 - r - r^2 / 2) / r^3 for r in [-0.34657, 0.34657];
-/// |r^3 error / (e^r - 1)| <= 2^-61.5.
+/// |r^3 error / (e^r - 1)| <= 2^-61.5; roundings: 0.14 u.
 OPBOUND_HD inline double exp_tail(double r) {
   return horner(r, 0x1.5555555555559p-3, 0x1.555555555554cp-5, 0x1.111111110f65bp-7,
                 0x1.6c16c16c1b325p-10, 0x1.a01a01afff406p-13, 0x1.a01a018b42992p-16,
@@ -33,7 +33,7 @@ OPBOUND_HD inline double exp_tail(double r) {
 }
 
 /// (e^r - 1 - r - r^2 / 2) / r^3 for r in [-0.34657, 0.34657];
-/// |r^3 error / (e^r - 1)| <= 2^-54.9.
+/// |r^3 error / (e^r - 1)| <= 2^-54.9; roundings: 0.14 u.
 OPBOUND_HD inline double exp_tail_float(double r) {
   return horner(r, 0x1.555555555552ap-3, 0x1.5555555553a32p-5, 0x1.111111111e1b1p-7,
                 0x1.6c16c17a40babp-10, 0x1.a01a0154024fep-13, 0x1.a019b2d707834p-16,
@@ -41,7 +41,7 @@ OPBOUND_HD inline double exp_tail_float(double r) {
 }
 
 /// (2 atanh(s) / s - 2) / s^2 where z = s^2, for z in [0.0, 0.029437];
-/// z |error| <= 2^-58.4.
+/// z |error| <= 2^-58.4; roundings: 0.51 u.
 OPBOUND_HD inline double log_tail(double z) {
   return horner(z, 0x1.5555555555594p-1, 0x1.999999997f73fp-2, 0x1.249249423ac79p-2,
                 0x1.c71c51d6d7e74p-3, 0x1.746647f14b271p-3, 0x1.39a0eaea4d145p-3,
@@ -49,7 +49,7 @@ OPBOUND_HD inline double log_tail(double z) {
 }
 
 /// (2 atanh(s) / s - 2 - 2 s^2 / 3) / s^4 where z = s^2, for z in [0.0, 0.029437];
-/// z^2 |error| <= 2^-75.5.
+/// z^2 |error| <= 2^-75.5; roundings: 0.26 u.
 OPBOUND_HD inline double log_tail_long(double z) {
   return horner(z, 0x1.999999999999ap-2, 0x1.2492492492387p-2, 0x1.c71c71c73f7f7p-3,
                 0x1.745d173212c9ap-3, 0x1.3b13b7e341cefp-3, 0x1.110fa9da08a39p-3,
@@ -57,21 +57,21 @@ OPBOUND_HD inline double log_tail_long(double z) {
 }
 
 /// (sin(r) - r) / r^3 where z = r^2, for z in [0.0, 0.61685];
-/// z |error| <= 2^-57.8.
+/// z |error| <= 2^-57.8; roundings: 0.13 u.
 OPBOUND_HD inline double sin_tail(double z) {
   return horner(z, -0x1.5555555555548p-3, 0x1.111111110f77ep-7, -0x1.a01a019bf8228p-13,
                 0x1.71de35650a32ap-19, -0x1.ae5e597db57b9p-26, 0x1.5d8fb827e34aap-33);
 }
 
 /// (cos(r) - 1 + r^2 / 2) / r^4 where z = r^2, for z in [0.0, 0.61685];
-/// z^2 |error| <= 2^-64.0.
+/// z^2 |error| <= 2^-64.0; roundings: 0.04 u.
 OPBOUND_HD inline double cos_tail(double z) {
   return horner(z, 0x1.555555555554bp-5, -0x1.6c16c16c1504cp-10, 0x1.a01a019c97a13p-16,
                 -0x1.27e4f7f911e6ap-22, 0x1.1ee9e17e6b4cap-29, -0x1.8fa9a7413e4bap-37);
 }
 
 /// erf(x) / x - 1 where z = x^2, for z in [0.0, 0.5625];
-/// |error| <= 2^-56.1.
+/// |error| <= 2^-56.1; roundings: 0.20 u.
 OPBOUND_HD inline double erf_tail(double z) {
   return horner(z, 0x1.06eba8214db69p-3, -0x1.812746b037a0ap-2, 0x1.ce2f21a044560p-4,
                 -0x1.b82ce313109ddp-6, 0x1.565bcd278a47ep-8, -0x1.c02db9ab34720p-11,
@@ -80,7 +80,7 @@ OPBOUND_HD inline double erf_tail(double z) {
 }
 
 /// g(t) = exp(x^2) erfc(x) (x + 3), t = (x - 3) / (x + 3), for t in [-0.6, 0.54198];
-/// that is x in [0.75, 10.1]; |error| / g <= 2^-53.4.
+/// that is x in [0.75, 10.1]; |error| / g <= 2^-53.4; roundings: 1.86 u.
 OPBOUND_HD inline double erfc_factor_float(double t) {
   return horner(t, 0x1.12f21ddd9f5e2p+0, -0x1.c44c471baa377p-1, 0x1.2e326945de223p-1,
                 -0x1.3deb21415dbf1p-2, 0x1.e995f11b27020p-4, -0x1.b78993d6c694fp-6,
@@ -91,7 +91,7 @@ OPBOUND_HD inline double erfc_factor_float(double t) {
 }
 
 /// (g(t) - g(0)) / t with g of erfc_factor_float, for t in [-0.6, 0.80198];
-/// that is x in [0.75, 27.3]; |t error| / g <= 2^-58.7.
+/// that is x in [0.75, 27.3]; |t error| / g <= 2^-58.7; roundings: 1.42 u.
 OPBOUND_HD inline double erfc_factor_tail(double t) {
   return horner(t, -0x1.c44c471baa376p-1, 0x1.2e326945de2b9p-1, -0x1.3deb21415dc9fp-2,
                 0x1.e995f11b16ac8p-4, -0x1.b78993d6b89a1p-6, -0x1.3dd3e70dbde2ep-10,

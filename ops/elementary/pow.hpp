@@ -10,8 +10,9 @@ namespace detail {
 
 /// log(x) for a positive finite x, within 2^-64 |log(x)|.
 ///
-/// With s = f / (2 + f): log(1 + f) = 2 s + 2 s^3 / 3 + s^5 q(s^2), where the last term is at most
-/// 2^-12 of the first and may be rounded.
+/// With s = f / (2 + f) and z = s^2 <= 0.0295: log(1 + f) = s (2 + z (2/3 + z q(z))). All is done
+/// in double words but z q(z) <= 0.012, which errs by 0.02 u: times z, 2^-64.7 of the result, and
+/// the polynomial 2^-76.
 OPBOUND_HD inline DoubleWord log_words(double x) {
   const bool is_subnormal = x < fp64.smallest_normal();
   Decomposed d = decompose(is_subnormal ? x * 0x1p54 : x);
@@ -31,7 +32,10 @@ OPBOUND_HD inline DoubleWord log_words(double x) {
   return fast_two_sum(head.high, head.low + fma(d.k, ln2_split.low, log_1p.low));
 }
 
-/// |x|^y for finite x != 0 and |y| > 0.
+/// |x|^y for finite x != 0 and finite y != 0; error at most 0.94 ulp.
+///
+/// |y log(x)| <= 746 carries 746 * 2^-64.7 = 0.25 u of absolute, so e^... of relative error: 0.25
+/// ulp more than exp, and half of that where the result is subnormal.
 OPBOUND_HD inline double pow_of_magnitude(double x, double y) {
   const DoubleWord log_x = log_words(magnitude(x));
   const DoubleWord p = two_product(y, log_x.high);

@@ -5,9 +5,10 @@
 
 Each polynomial is a weighted least-squares fit at Chebyshev nodes, in 60 digits. Coefficients are
 rounded to doubles one by one from the lowest degree on, and the others fitted again each time, so
-that the rounding of one is made good by the next (Brisebarre and Chevillard 2007 do this optimally).
+that the rounding of one is made good by the next (Brisebarre and Chevillard 2007 do it optimally).
 The error written above a polynomial is the largest one of the *rounded* coefficients on a grid four
-hundred times as dense as its degree, rounded up to a tenth of a bit.
+hundred times as dense as its degree, rounded up to a tenth of a bit; beside it stands the largest
+absolute error of evaluating it.
 """
 
 import dataclasses
@@ -80,6 +81,22 @@ def largest_error(p: Polynomial, coefficients: list[float]) -> mpf:
     )
 
 
+def evaluation_error(p: Polynomial, coefficients: list[float]) -> float:
+    """The largest rounding error of Horner's rule with fma, in u = 2^-53, rounded up to 0.01 u.
+
+    The running error bound (Wilkinson 1963) on a grid: each step adds half an ulp of its result.
+    """
+    largest = 0.0
+    for node in chebyshev_nodes(p.low, p.high, 400 * p.degree):
+        x = float(node)
+        value, error = coefficients[-1], 0.0
+        for c in coefficients[-2::-1]:
+            value = c + x * value
+            error = abs(x) * error + math.ulp(value) / 2
+        largest = max(largest, error)
+    return math.ceil(largest * 2.0**53 * 100) / 100
+
+
 def definition(p: Polynomial) -> str:
     """The C++ function that evaluates p by Horner's rule."""
     coefficients = fit(p)
@@ -88,7 +105,7 @@ def definition(p: Polynomial) -> str:
     lines = [
         "",
         f"/// {p.meaning} for {p.variable} in {interval};",
-        f"/// {p.error} <= 2^{exponent:.1f}.",
+        f"/// {p.error} <= 2^{exponent:.1f}; roundings: {evaluation_error(p, coefficients):.2f} u.",
         f"OPBOUND_HD inline double {p.name}(double {p.variable}) {{",
         f"  return horner({p.variable},",
     ]
