@@ -12,14 +12,6 @@
 namespace opbound {
 namespace {
 
-/// What a tensor is kept in. A gradient has the format of what it is the gradient of.
-Format format_of(const CaseSpec& spec, const TensorSpec& tensor) {
-  std::string_view name = tensor.name;
-  if (name.size() > 1 && name.front() == 'd') name.remove_prefix(1);
-  for (const TensorSpec& t : spec.op->forward.tensors)
-    if (t.name == name) return t.role == Role::out ? spec.precision.output : spec.precision.storage;
-  return tensor.role == Role::out ? spec.precision.output : spec.precision.storage;
-}
 
 Shape shape_of(const CaseSpec& spec, const TensorSpec& tensor) {
   Shape shape;
@@ -44,7 +36,7 @@ std::vector<TensorView> bind_pass(const CaseSpec& spec, const PassInfo& pass, Pr
   for (const TensorSpec& t : pass.tensors) {
     auto [place, is_new] = prepared.tensors.try_emplace(std::string(t.name));
     if (is_new) {
-      place->second = Tensor(format_of(spec, t), shape_of(spec, t));
+      place->second = Tensor(tensor_format(spec, t), shape_of(spec, t));
       if (t.is_written()) {
         poison(place->second);
       } else {

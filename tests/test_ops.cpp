@@ -1,0 +1,131 @@
+// Every op, registered at run time from its suite and its planted faults:
+//   op.<name>.<direction>_<precision>   every quick case of the suite is within its bound
+//   op.<name>.full_<...>                the full tier's cases
+//   op.<name>.fault_<fault>             the fault exceeds, and the right kernel passes the same
+//   inputs op.<name>.sharp                     bounds are neither exceeded nor idle
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "reports/record.hpp"
+#include "suites/run.hpp"
+#include "tests/faults/fault.hpp"
+
+namespace opbound {
+namespace {
+
+/// A faulty kernel behind the contract of the right one.
+class FaultyProvider final : public Provider {
+ public:
+  explicit FaultyProvider(const Fault& fault) : fault_(fault) {}
+  std::string name() const override { return "fault"; }
+  std::string version() const override { return std::string(fault_.name); }
+  std::string device() const override { return "cpu"; }
+  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
+  Contract contract(const Op& op, std::vector<int> variants) const override {
+    return own_host_provider()->contract(op, std::move(variants));
+  }
+  BoundArrays own_bounds(const Op& op, const Call& call) const override {
+    return own_host_provider()->own_bounds(op, call);
+  }
+  void run(const Op& op, const Call& call) const override { fault_.run(op, call); }
+
+ private:
+  const Fault& fault_;
+};
+
+Suite suite_of(const Op& op) {
+  return read_suite(std::string(OPBOUND_SOURCE_DIR) + "/suites/" + std::string(op.name) + ".toml");
+}
+
+std::string describe(const Record& r) { return print_record(r); }
+
+bool passes(const Record& r) {
+  return r.verdict == Verdict::within ||
+         (r.verdict == Verdict::vacuous && !r.allowed_vacuous.empty());
+}
+
+void run_cases(const std::vector<CaseSpec>& cases) {
+  const auto own = own_host_provider();
+  for (const CaseSpec& spec : cases)
+    for (const Record& r : run_case(spec, *own)) EXPECT_TRUE(passes(r)) << describe(r);
+}
+
+void find_fault(const Fault& fault) {
+  const CaseSpec spec = case_of(fault);
+  for (const Record& r : run_case(spec, *own_host_provider()))
+    EXPECT_EQ(r.verdict, Verdict::within) << "the right kernel:\n" << describe(r);
+  Verdict worst = Verdict::within;
+  for (const Record& r : run_case(spec, FaultyProvider(fault))) worst = worse(worst, r.verdict);
+  EXPECT_EQ(worst, Verdict::exceeds) << fault.what;
+}
+
+/// A variant that cancels has an honest, wide bound; the default one must be sharp.
+void check_sharpness(const std::vector<CaseSpec>& cases) {
+  const auto own = own_host_provider();
+  double largest_fp32_ratio = 0;
+  for (const CaseSpec& spec : cases) {
+    if (spec.precision != Precision{} || spec.tier != Tier::quick) continue;
+    if (spec.variant != spec.op->default_variant(spec.attributes)) continue;
+    for (const Record& r : run_case(spec, *own))
+      if (r.verdict == Verdict::within)
+        largest_fp32_ratio = std::max(largest_fp32_ratio, r.ratio.value_or(0));
+  }
+  testing::Test::RecordProperty("largest_fp32_ratio", std::to_string(largest_fp32_ratio));
+  EXPECT_LE(largest_fp32_ratio, 1);
+  EXPECT_GE(largest_fp32_ratio, 0.5) << "a bound that is never approached says little";
+}
+
+class Check : public testing::Test {
+ public:
+  explicit Check(std::function<void()> body) : body_(std::move(body)) {}
+  void TestBody() override { body_(); }
+
+ private:
+  std::function<void()> body_;
+};
+
+void add(std::string_view op, const std::string& name, std::function<void()> body) {
+  const std::string suite = "op." + std::string(op);
+  testing::RegisterTest(suite.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                        [body = std::move(body)]() -> Check* { return new Check(body); });
+}
+
+std::string group_of(const CaseSpec& spec) {
+  std::string name = spec.tier == Tier::quick ? "" : "full_";
+  name.append(name_of(spec.direction)).append("_").append(name_of(spec.precision));
+  std::replace(name.begin(), name.end(), ':', '_');
+  return name;
+}
+
+void add_suite(const Op& op) {
+  std::map<std::string, std::vector<CaseSpec>> groups;
+  const Suite suite = suite_of(op);
+  for (const CaseSpec& spec : suite.cases) groups[group_of(spec)].push_back(spec);
+  for (const auto& [name, cases] : groups) add(op.name, name, [cases] { run_cases(cases); });
+  add(op.name, "sharp", [cases = suite.cases] { check_sharpness(cases); });
+}
+
+[[maybe_unused]] const bool registered = [] {
+  for (const Op& op : all_ops()) {
+    try {
+      add_suite(op);
+    } catch (const std::exception& e) {
+      add(op.name, "suite", [what = std::string(e.what())] { FAIL() << what; });
+    }
+  }
+  static const std::vector<Fault> faults = all_faults();
+  for (const Fault& fault : faults)
+    add(fault.op, "fault_" + std::string(fault.name), [&fault] { find_fault(fault); });
+  return true;
+}();
+
+TEST(Ops, EveryOpHasAtLeastFourPlantedFaults) {
+  std::map<std::string_view, int> count;
+  for (const Fault& f : all_faults()) ++count[f.op];
+  for (const Op& op : all_ops()) EXPECT_GE(count[op.name], 4) << op.name;
+}
+
+}  // namespace
+}  // namespace opbound
