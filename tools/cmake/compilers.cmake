@@ -63,10 +63,11 @@ endif()
 target_compile_options(opbound_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${machine_flags};${warning_flags}>")
 
-# CMake 3.25.1 does not know nvcc's C++20, hence -std here.
+# CMake 3.25.1 does not know nvcc's C++20, hence -std here. The host code that nvcc writes has
+# parentheses of its own, hence -Wno-parentheses.
 list(JOIN machine_flags "," host_flags)
 set(cuda_flags -std=c++20 -fmad=false --expt-relaxed-constexpr -Werror=all-warnings
-               -Xcompiler=${host_flags},-Wall,-Wextra)
+               -Xcompiler=${host_flags},-Wall,-Wextra,-Wno-parentheses)
 target_compile_options(opbound_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_flags}>")
 
 if(OPBOUND_SANITIZE)
