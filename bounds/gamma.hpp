@@ -1,0 +1,30 @@
+// The constants of rounding error analysis (Higham 2002, section 3.1).
+#pragma once
+
+#include "ops/number.hpp"
+
+namespace opbound {
+
+/// P(k, u) = (1 + u)^k - 1: the relative growth of k roundings; no restriction on k u. Rounded up.
+inline double growth(double k, double u) { return expm1(k * log1p(u)) * (1 + 0x1p-48); }
+
+/// gamma_k = k u / (1 - k u) >= P(k, u); infinite from k u = 1 on, where it says nothing.
+inline double gamma(double k, double u) {
+  const double ku = k * u;
+  return ku < 1 ? ku / (1 - ku) * (1 + 0x1p-49) : std::numeric_limits<double>::infinity();
+}
+
+/// What a theorem may assume of a kernel: its arithmetic, its functions, its sums.
+struct Arithmetic {
+  double u;    ///< unit roundoff of the compute format
+  double eta;  ///< half its smallest subnormal
+  /// Largest error of a function in ulp against the correctly rounded result.
+  double (*function_ulp)(Function);
+  /// The relative growth of a sum of n terms, over the sum of their magnitudes.
+  double (*sum_growth)(std::int64_t n, double u);
+
+  double relative(Function f) const { return (2 * function_ulp(f) + 1) * u; }
+  double absolute(Function f) const { return (2 * function_ulp(f) + 1) * eta; }
+};
+
+}  // namespace opbound
