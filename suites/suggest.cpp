@@ -1,7 +1,6 @@
 #include "suites/suggest.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "suites/tensor_file.hpp"
@@ -9,21 +8,23 @@
 namespace opbound::detail {
 namespace {
 
-/// The least number of insertions, deletions and substitutions (Levenshtein 1965; the row by row
-/// algorithm of Wagner and Fischer 1974).
+/// The least number of insertions, deletions, substitutions and swaps of neighbours (Damerau 1964),
+/// no letter touched twice.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, diagonal + 1, substituted});
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      const std::size_t substituted = d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, substituted});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
   }
-  return row.back();
+  return d[a.size()][b.size()];
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ std::vector<int> declared_for(const CaseChoices& c, const AttributeBytes& attrib
 
 /// A listed variant that gives no check at all is a mistake.
 void require_all_variants_used(const CaseChoices& c) {
-  if (!c.variants) return;
+  if (!c.variants || !c.variants->key.is_list()) return;
   for (const int v : c.variants->places) {
     const bool is_used =
         std::any_of(c.attributes.begin(), c.attributes.end(),

@@ -74,9 +74,9 @@ std::vector<AttributeBytes> read_attributes(const TomlValue* value, const Op& op
     for (const AttributeBytes& begun : all)
       for (const TomlValue& v : choices->one_or_list()) {
         longer.push_back(begun);
-        if (!a.set(longer.back(), attribute_value(v, a.expected)))
-          v.refuse(v.is_text() ? in_quotes_with_suggestion(v.text(), {}) : "not such a value",
-                   a.expected);
+        if (a.set(longer.back(), attribute_value(v, a.expected))) continue;
+        if (!v.is_text()) v.refuse_type(a.expected);
+        v.refuse("'" + v.text() + "'", a.expected);
       }
     all = std::move(longer);
   }

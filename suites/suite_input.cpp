@@ -28,9 +28,13 @@ InputSpec read_table(const TomlValue& value) {
 }
 
 InputSpec read_spec(const TomlValue& value, const std::string& folder) {
-  InputSpec spec = value.is_table() ? read_table(value) : value.naming_place([&] {
-    return parse_input(value.text("a generator, as a string or as a table"));
-  });
+  InputSpec spec;
+  if (value.is_table()) {
+    spec = read_table(value);
+  } else {
+    const std::string text = value.text("a generator, as a string or as a table");
+    spec = value.naming_place([&] { return parse_input(text); });
+  }
   if (!spec.path.empty())
     spec.path = (std::filesystem::path(folder) / spec.path).lexically_normal().string();
   return spec;
