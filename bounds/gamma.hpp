@@ -1,7 +1,7 @@
 // The constants of rounding error analysis (Higham 2002, section 3.1).
 #pragma once
 
-#include "ops/number.hpp"
+#include "bounds/tracked.hpp"
 
 namespace opbound {
 
@@ -18,13 +18,12 @@ inline double gamma(double k, double u) {
 struct Arithmetic {
   double u;    ///< unit roundoff of the compute format
   double eta;  ///< half its smallest subnormal
-  /// Largest error of a function in ulp against the correctly rounded result.
-  double (*function_ulp)(Function);
+  FunctionErrors functions;
   /// The relative growth of a sum of n terms, over the sum of their magnitudes.
   double (*sum_growth)(std::int64_t n, double u);
 
-  double relative(Function f) const { return (2 * function_ulp(f) + 1) * u; }
-  double absolute(Function f) const { return (2 * function_ulp(f) + 1) * eta; }
+  double relative(Function f) const { return (2 * functions.of(f) + 1) * u; }
+  double absolute(Function f) const { return (2 * functions.of(f) + 1) * eta; }
 };
 
 }  // namespace opbound

@@ -57,6 +57,7 @@ struct Contract {
 /// Empty for tensors that are not computed.
 struct BoundArray {
   std::vector<double> value, radius, spread;
+  std::int64_t by_theorem = 0;  ///< radii that come from a theorem because it is sharper
 };
 using BoundArrays = std::vector<BoundArray>;
 

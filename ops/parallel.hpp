@@ -33,7 +33,8 @@ void parallel_for(std::int64_t count, std::int64_t work, F action) {
     }
   };
   std::vector<std::thread> pool;
-  for (std::size_t t = 1; t < errors.size(); ++t) pool.emplace_back([&, t] { take_turns(errors[t]); });
+  for (std::size_t t = 1; t < errors.size(); ++t)
+    pool.emplace_back([&, t] { take_turns(errors[t]); });
   take_turns(errors[0]);
   for (std::thread& t : pool) t.join();
   for (const std::exception_ptr& e : errors)

@@ -5,6 +5,7 @@
 // (bounds.md 3.1).
 #pragma once
 
+#include "bounds/softmax_theorem.hpp"
 #include "ops/describe.hpp"
 #include "ops/number.hpp"
 #include "ops/team.hpp"
@@ -89,6 +90,22 @@ struct softmax::forward {
                : p.variant == division   ? exp(d) / factor
                                          : log(exp(d) / factor));
       });
+    }
+
+    template <class Io>
+    static void theorem(const Problem<softmax>& p, const Io& io, const Arithmetic& arithmetic,
+                        std::int64_t row) {
+      const std::int64_t n = p.sizes[1], first = row * n;
+      const SoftmaxTheorem bound(
+          n, [&](std::int64_t j) { return io.get(x, first + j); }, arithmetic);
+      if (!bound.holds() || p.variant == log_of_softmax) return;
+      for (std::int64_t j = 0; j < n; ++j) {
+        const double v = io.get(x, first + j);
+        io.limit(y, first + j,
+                 p.variant == division     ? bound.of_quotient(v)
+                 : p.variant == reciprocal ? bound.of_product(v)
+                                           : bound.of_log(v));
+      }
     }
   };
   using parts = Parts<rows>;

@@ -12,7 +12,6 @@
 namespace opbound {
 namespace {
 
-
 Shape shape_of(const CaseSpec& spec, const TensorSpec& tensor) {
   Shape shape;
   for (int axis = 0; axis < tensor.rank(); ++axis) {
@@ -85,6 +84,14 @@ std::string contract_text(const Op& op, const Contract& contract) {
   }
   return text + (contract.functions.ulp == FunctionErrors{}.ulp ? ", functions correctly rounded"
                                                                 : ", functions as declared");
+}
+
+std::string bound_source(const Contract& contract, const BoundArray& bound) {
+  std::string text = contract.order == Contract::Order::own ? "running" : "running, any order";
+  if (contract.order == Contract::Order::tree) text = "running, revealed tree";
+  if (contract.variants.size() > 1) text += ", union of variants";
+  if (bound.by_theorem > 0) text += "; a theorem for " + std::to_string(bound.by_theorem);
+  return text;
 }
 
 /// The inputs that the worst element depends on, where they are few: elements of the same place.
@@ -190,7 +197,7 @@ std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, P
     Record r = record_of(spec, provider);
     r.part = tensor.name;
     r.contract = contract_text(op, contract);
-    r.bound_source = contract.variants.size() > 1 ? "tracked, union of variants" : "tracked";
+    r.bound_source = bound_source(contract, bounds[place]);
     fill_from_check(r, c, spec);
     if (r.worst)
       r.worst->input =

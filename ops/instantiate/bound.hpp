@@ -1,10 +1,30 @@
 // The running error bound of an op's kernel, for its own or any other kernel that keeps a contract.
 #pragma once
 
+#include <atomic>
+
 #include "bounds/any_order.hpp"
+#include "bounds/gamma.hpp"
 #include "ops/instantiate/walk.hpp"
+#include "ops/precision.hpp"
 
 namespace opbound {
+
+/// How a theorem reads exact inputs and offers its bounds.
+struct TheoremIo {
+  Bindings tensors;
+  BoundArrays* result;
+  std::vector<std::atomic<std::int64_t>>* sharper;
+
+  double get(int t, std::int64_t i) const { return tensors.load_at(t, i); }
+  std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  void limit(int t, std::int64_t i, double bound) const {
+    double& radius = (*result)[static_cast<std::size_t>(t)].radius[static_cast<std::size_t>(i)];
+    if (!(bound < radius)) return;
+    radius = bound;
+    ++(*sharper)[static_cast<std::size_t>(t)];
+  }
+};
 
 template <class Op>
 struct BoundOf {
@@ -91,7 +111,56 @@ struct BoundOf {
         Part::template kernel<Tracked<T, K>>(team, problem, io, b);
       });
     });
+    if (loads_exactly<Pass, T>(views)) {
+      const Arithmetic arithmetic = arithmetic_of<T, K>(contract);
+      detail::for_each_part<Pass>(
+          [&]<class Part>() { apply_theorem<Part>(c, problem, views, arithmetic, result); });
+    }
     return result;
+  }
+
+  /// A theorem speaks of exact inputs: the compute format must hold the stored ones.
+  template <class Pass, class T>
+  static bool loads_exactly(std::span<const TensorView> views) {
+    for (std::size_t t = 0; t < views.size(); ++t) {
+      const Element e = views[t].element;
+      if (!Pass::tensors[t].is_written() && is_float(e) &&
+          store_rounds(format_of(e), Facts<T>::format))
+        return false;
+    }
+    return true;
+  }
+
+  /// What a theorem of a part may assume under this contract.
+  template <class T, class K>
+  static Arithmetic arithmetic_of(const Contract& contract) {
+    Arithmetic a{Facts<T>::u, Facts<T>::format.eta(), contract.functions, nullptr};
+    if constexpr (K::foreign) {
+      a.sum_growth = [](std::int64_t n, double u) { return static_cast<double>(n) * u; };
+    } else {
+      if (Facts<T>::format == fp64)
+        for (std::size_t f = 0; f < a.functions.ulp.size(); ++f)
+          a.functions.ulp[f] = fp64_error_ulp(static_cast<Function>(f));
+      a.sum_growth = [](std::int64_t n, double u) {
+        return growth(static_cast<double>(sum_height(n, team_width)), u);
+      };
+    }
+    return a;
+  }
+
+  /// A part's own theorem, where it has one, replaces the running bound where it is sharper.
+  template <class Part>
+  static void apply_theorem(const Call& c, const Problem<Op>& problem,
+                            std::span<const TensorView> views, const Arithmetic& arithmetic,
+                            BoundArrays& result) {
+    if constexpr (requires(TheoremIo io) { Part::theorem(problem, io, arithmetic, 0); }) {
+      std::vector<std::atomic<std::int64_t>> sharper(views.size());
+      TheoremIo io{bind(views), &result, &sharper};
+      const std::int64_t blocks = Part::blocks(c.sizes);
+      parallel_for(blocks, detail::work_of<Part>(c, views, blocks),
+                   [&](std::int64_t b) { Part::theorem(problem, io, arithmetic, b); });
+      for (std::size_t t = 0; t < views.size(); ++t) result[t].by_theorem += sharper[t];
+    }
   }
 
   static TrackedArray array_of(BoundArray& a) {
