@@ -49,7 +49,6 @@ endif()
 add_library(opbound_flags INTERFACE)
 target_compile_features(opbound_flags INTERFACE cxx_std_20)
 target_include_directories(opbound_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
-target_compile_definitions(opbound_flags INTERFACE OPBOUND_CUDA=$<BOOL:${OPBOUND_USE_CUDA}>)
 
 set(machine_flags -ffp-contract=off)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
