@@ -1,0 +1,104 @@
+#include "tools/command_line.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+
+#include "generated/version.hpp"
+#include "suites/error.hpp"
+
+namespace opbound {
+namespace {
+
+namespace fs = std::filesystem;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+extern "C" void note_interrupt(int) { interrupted = 1; }
+
+/// The folder that holds the suites where none is named; empty if there is none.
+fs::path default_folder() {
+  std::error_code ignored;
+  if (fs::is_directory("suites", ignored)) return "suites";
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  for (fs::path folder = program.parent_path(); !folder.empty(); folder = folder.parent_path()) {
+    if (fs::is_directory(folder / "suites", ignored)) return folder / "suites";
+    if (folder == folder.parent_path()) break;
+  }
+  return {};
+}
+
+/// Stands for a device that is not here.
+class Absent final : public Provider {
+ public:
+  Absent(std::string device, std::string why) : device_(std::move(device)), why_(std::move(why)) {}
+
+  std::string name() const override { return "own"; }
+  std::string version() const override { return opbound::version; }
+  std::string device() const override { return device_; }
+  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
+  Contract contract(const Op&, std::vector<int> variants) const override {
+    return {std::move(variants), Contract::Order::own, {}, {}};
+  }
+  BoundArrays own_bounds(const Op&, const Call&) const override { throw Unavailable(why_); }
+  void run(const Op&, const Call&) const override { throw Unavailable(why_); }
+  const std::string& why() const { return why_; }
+
+ private:
+  std::string device_, why_;
+};
+
+}  // namespace
+
+void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+std::vector<std::string> suite_files(const std::string& folder) {
+  const fs::path place = folder.empty() ? default_folder() : fs::path(folder);
+  if (place.empty()) throw InputError("", "no suites found", "suite files, or --suites FOLDER");
+  std::error_code error;
+  std::vector<std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(place, error))
+    if (entry.path().extension() == ".toml") files.push_back(entry.path().string());
+  if (error) throw InputError(place.string(), error.message(), "a folder of suites");
+  if (files.empty()) throw InputError(place.string(), "no suites", "files <op>.toml");
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::unique_ptr<Provider> own_provider(const std::string& device) {
+  if (device == "cpu") return own_host_provider();
+  int index = 0;
+  const std::string_view number =
+      std::string_view(device).substr(std::min<std::size_t>(5, device.size()));
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
+  const bool is_indexed = device.starts_with("cuda:") && error == std::errc{} && index >= 0 &&
+                          end == number.data() + number.size();
+  if (device != "cuda" && !is_indexed)
+    throw InputError("--device", "'" + device + "'", "cpu, cuda or cuda:N");
+  try {
+    return own_device_provider(index);
+  } catch (const Unavailable& e) {
+    return std::make_unique<Absent>(device, e.what());
+  }
+}
+
+std::string why_absent(const Provider& provider) {
+  const auto* absent = dynamic_cast<const Absent*>(&provider);
+  return absent == nullptr ? "" : absent->why();
+}
+
+InterruptNoted::InterruptNoted() {
+  interrupted = 0;
+  struct sigaction action {};
+  action.sa_handler = note_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+InterruptNoted::~InterruptNoted() { std::signal(SIGINT, SIG_DFL); }
+
+bool InterruptNoted::has_come() { return interrupted != 0; }
+
+}  // namespace opbound

@@ -1,0 +1,141 @@
+// opbound run: checks what suites say and prints the error table.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <optional>
+
+#include "reports/history.hpp"
+#include "reports/progress.hpp"
+#include "reports/table.hpp"
+#include "suites/error.hpp"
+#include "suites/rerun.hpp"
+#include "suites/run.hpp"
+#include "tools/command_line.hpp"
+#include "tools/commands.hpp"
+
+namespace opbound {
+namespace {
+
+const std::vector<std::string> tier_names{"quick", "full", "nightly"};  // in the order of Tier
+
+struct Options {
+  std::vector<std::string> suites;
+  std::string folder, out, only, device = "cpu";
+  std::vector<std::string> providers{"own"}, required;
+  std::string tier = "quick";
+  bool quiet = false;
+};
+
+/// The cases of a tier and those below it. `only` keeps those whose identity it is, or, where there
+/// is none, those whose identity or name contains it.
+std::vector<CaseSpec> choose_cases(const Options& options) {
+  const auto tier = static_cast<Tier>(
+      std::find(tier_names.begin(), tier_names.end(), options.tier) - tier_names.begin());
+  std::vector<CaseSpec> cases;
+  for (const std::string& file :
+       options.suites.empty() ? suite_files(options.folder) : options.suites)
+    for (CaseSpec& spec : read_suite(file).cases)
+      if (spec.tier <= tier) cases.push_back(std::move(spec));
+  if (options.only.empty()) return cases;
+  const auto is_it = [&](const CaseSpec& c) { return identity(c) == options.only; };
+  const auto contains_it = [&](const CaseSpec& c) {
+    return (c.name + ": " + identity(c)).find(options.only) != std::string::npos;
+  };
+  const bool is_exact = std::any_of(cases.begin(), cases.end(), is_it);
+  std::erase_if(cases, [&](const CaseSpec& c) { return is_exact ? !is_it(c) : !contains_it(c); });
+  if (cases.empty())
+    throw InputError("--case", "no case of this tier contains '" + options.only + "'",
+                     "part of a case's name or of what `opbound list cases` prints");
+  return cases;
+}
+
+/// Tells of everything that --require names and this run does not have.
+bool lacks_required(const Options& options, const Provider& provider) {
+  const std::string why = why_absent(provider);
+  bool lacks = false;
+  for (const std::string& name : options.required) {
+    const bool takes_part =
+        name == provider.name() || name == options.device || options.device.starts_with(name + ":");
+    if (takes_part && why.empty()) continue;
+    lacks = true;
+    std::fprintf(stderr, "opbound: required %s is missing: %s\n", name.c_str(),
+                 takes_part ? why.c_str() : "neither a provider nor the device of this run");
+  }
+  return lacks;
+}
+
+/// Runs until the end or an interrupt; each record is kept as soon as it is there.
+std::vector<Record> run_cases(const std::vector<CaseSpec>& cases, const Provider& provider,
+                              RecordWriter* writer) {
+  std::vector<Record> records;
+  Progress progress(cases.size(), "opbound run");
+  for (const CaseSpec& spec : cases) {
+    if (InterruptNoted::has_come()) break;
+    progress.advance(0, std::string(spec.op->name) + " " + identity(spec));
+    for (Record& record : run_case(spec, provider)) {
+      if (writer != nullptr) writer->write(record);
+      records.push_back(std::move(record));
+    }
+    progress.advance();
+  }
+  return records;
+}
+
+int run(const Options& options) {
+  for (const std::string& name : options.providers)
+    if (name != "own") throw InputError("--provider", "unknown provider '" + name + "'", "own");
+  const std::unique_ptr<Provider> provider = own_provider(options.device);
+  const std::vector<CaseSpec> cases = choose_cases(options);
+  std::optional<RecordWriter> writer;
+  if (!options.out.empty()) writer.emplace(options.out);
+
+  const InterruptNoted interrupt;
+  const std::vector<Record> records = run_cases(cases, *provider, writer ? &*writer : nullptr);
+  if (writer) writer->close();
+  const Summary summary = summary_of(records);
+  print(options.quiet ? last_line(summary) + "\n"
+                      : error_table(records, {TableStyle::terminal, false, Terminal::of(1)}));
+  const bool lacks = lacks_required(options, *provider);
+  if (InterruptNoted::has_come()) {
+    std::fprintf(stderr, "opbound: interrupted; some of %zu checks did not run\n", cases.size());
+    return exit_interrupted;
+  }
+  return exit_code(summary.verdicts, summary.allowed_vacuous, lacks);
+}
+
+}  // namespace
+
+void add_run(CLI::App& program, Action& chosen) {
+  CLI::App* command = program.add_subcommand("run", "Check what suites say and print the table");
+  const auto options = std::make_shared<Options>();
+  command->add_option("suite", options->suites, "Suite files; all of the suites' folder if none")
+      ->type_name("SUITE.toml");
+  command
+      ->add_option("--suites", options->folder,
+                   "Folder of suites; else suites/ here, beside the program or above it")
+      ->type_name("FOLDER");
+  command->add_option("--out", options->out, "Append the records to this file")
+      ->type_name("FILE.jsonl");
+  command->add_option("--tier", options->tier, "quick; full: quick and full; nightly: all")
+      ->type_name("TIER")
+      ->check(CLI::IsMember(tier_names))
+      ->capture_default_str();
+  command->add_option("--provider", options->providers, "Whose kernels: own")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  command->add_option("--device", options->device, "cpu, cuda or cuda:N")
+      ->type_name("DEVICE")
+      ->capture_default_str();
+  command->add_option("--case", options->only, "Only cases whose name or description contains this")
+      ->type_name("TEXT");
+  command
+      ->add_option("--require", options->required,
+                   "Exit with 3 if this provider or device is missing")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  command->add_flag("--quiet", options->quiet, "Print the last line only");
+  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace opbound

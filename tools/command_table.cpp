@@ -1,0 +1,44 @@
+// opbound table: the error table of a file of records.
+#include <CLI/CLI.hpp>
+
+#include "reports/history.hpp"
+#include "reports/table.hpp"
+#include "suites/error.hpp"
+#include "tools/command_line.hpp"
+#include "tools/commands.hpp"
+
+namespace opbound {
+namespace {
+
+struct Options {
+  std::string file;
+  bool markdown = false, csv = false, all = false;
+};
+
+int show(const Options& options) {
+  const std::vector<Record> records = read_records(options.file);
+  if (records.empty())
+    throw InputError(options.file, "no records", "a file that `opbound run` wrote");
+  const TableStyle style = options.markdown ? TableStyle::markdown
+                           : options.csv    ? TableStyle::csv
+                                            : TableStyle::terminal;
+  print(error_table(records, {style, options.all, Terminal::of(1)}));
+  return exit_clean;
+}
+
+}  // namespace
+
+void add_table(CLI::App& program, Action& chosen) {
+  CLI::App* command = program.add_subcommand("table", "The error table of a file of records");
+  const auto options = std::make_shared<Options>();
+  command->add_option("file", options->file, "Records, as `opbound run --out` writes them")
+      ->type_name("FILE.jsonl")
+      ->required();
+  CLI::Option* markdown = command->add_flag("--markdown", options->markdown, "As Markdown");
+  command->add_flag("--csv", options->csv, "As comma-separated values, numbers in full")
+      ->excludes(markdown);
+  command->add_flag("--all", options->all, "A row for every record, not for the worst of a group");
+  command->callback([options, &chosen] { chosen = [options] { return show(*options); }; });
+}
+
+}  // namespace opbound

@@ -1,0 +1,21 @@
+// The commands of the program `opbound`, one in each command_<name>.cpp.
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace opbound {
+
+/// What main does once the command line has been read; gives the exit code.
+using Action = std::function<int()>;
+
+/// Each adds its command to the command line; where the user names it, `chosen` becomes its action.
+/// Actions throw InputError for bad input.
+void add_run(CLI::App& program, Action& chosen);
+void add_list(CLI::App& program, Action& chosen);
+void add_table(CLI::App& program, Action& chosen);
+
+}  // namespace opbound

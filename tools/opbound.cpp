@@ -1,0 +1,81 @@
+// opbound: checks numerical operators against certified references and derived error bounds.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "generated/version.hpp"
+#include "suites/error.hpp"
+#include "tools/command_line.hpp"
+#include "tools/commands.hpp"
+
+namespace {
+
+constexpr int exit_internal = 70;  // EX_SOFTWARE of sysexits.h: a mistake of the program itself
+
+constexpr const char* description =
+    "opbound checks numerical operators of model training: every output element against a "
+    "certified\n"
+    "exact value and a bound derived from the algorithm, the summation order and these very "
+    "inputs.";
+
+constexpr const char* footer =
+    "A first run:\n"
+    "  opbound run suites/gelu.toml --out gelu.jsonl   check, print the table, keep the records\n"
+    "  opbound explain gelu.jsonl                      the worst record in words\n"
+    "  opbound check --op gelu --precision bf16:fp32:bf16 --in x.npy --out y.npy   your own "
+    "kernel\n"
+    "\n"
+    "Exit codes: 0 nothing found; 1 an element exceeds its bound, a check failed, stayed "
+    "undecided, or\n"
+    "has a bound that says nothing and is not allowed by name; 2 wrong use or input, with one line "
+    "on\n"
+    "standard error; 3 something named by --require is missing; 70 a mistake of opbound itself;\n"
+    "130 interrupted, with all finished records kept.";
+
+int report(int code, const std::string& line) {
+  std::fprintf(stderr, "opbound: %s\n", line.c_str());
+  return code;
+}
+
+/// What the user asked for is done only when it has left the program: a full disk is an error.
+int with_output_written(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  return report(opbound::exit_bad_use, "standard output: cannot be written");
+}
+
+int run_program(int argc, char** argv) {
+  CLI::App program(description, "opbound");
+  program.set_version_flag("--version",
+                           std::string("opbound ") + opbound::version + " " + opbound::commit,
+                           "Print version and commit");
+  program.require_subcommand(0, 1);
+  opbound::Action chosen;
+  opbound::add_run(program, chosen);
+  opbound::add_list(program, chosen);
+  opbound::add_table(program, chosen);
+  program.footer(footer);  // of the program, not of its commands, which inherit what is there
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help, --version
+    return with_output_written(program.exit(e));
+  } catch (const CLI::ParseError& e) {
+    throw opbound::InputError("command line", e.what(), "the usage that --help prints");
+  }
+  if (!chosen) throw opbound::InputError("command line", "no command", "one that --help names");
+  return with_output_written(chosen());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_program(argc, argv);
+  } catch (const opbound::InputError& e) {
+    std::fflush(stdout);
+    return report(opbound::exit_bad_use, e.what());
+  } catch (const std::exception& e) {
+    std::fflush(stdout);
+    return report(exit_internal, std::string("internal error: ") + e.what());
+  }
+}
