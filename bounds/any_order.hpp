@@ -60,40 +60,58 @@ struct AnyOrderTeam {
     using Value = Tracked<T, Foreign>;
     if (n <= 0) return Sum::empty<Value>();
     Value total = term(0);
-    double magnitude = total.far(), ours = total.size();
-    bool terms_known = total.radius == 0 && total.spread == 0;
-    detail::ExactInAnyOrder exact;
-    exact.take(to_double(total));
+    Terms terms;
+    terms.take(total);
     for (std::int64_t i = 1; i < n; ++i) {
       const Value x = term(i);
       total.value = total.value + x.value;
       total.radius += x.radius;
       total.spread += x.spread;
+      terms.take(x);
+    }
+    return with_local_terms(total, n, terms);
+  }
+
+  /// What is known of all terms together.
+  struct Terms {
+    double magnitude = 0, ours = 0;  ///< sums of |x| over finite terms, theirs and ours
+    bool same = true;                ///< theirs are ours, so that they round as ours do
+    bool any_infinite = false;       ///< some are exact infinities
+    bool known = true;               ///< all others are finite in every execution
+    detail::ExactInAnyOrder exact;
+
+    template <class T>
+    void take(const Tracked<T, Foreign>& x) {
+      if (detail::is_exact_infinity(x)) {
+        any_infinite = true;
+        return;
+      }
+      known = known && detail::is_finite_everywhere(x);
+      if (!known) return;
       magnitude += x.far();
       ours += x.size();
-      terms_known = terms_known && x.radius == 0 && x.spread == 0;
+      same = same && x.spread == 0;
       exact.take(to_double(x));
     }
-    return with_local_terms(total, n, magnitude, ours,
-                            terms_known && exact.holds(Facts<T>::format));
-  }
+  };
 
   /// The sums above have n roundings each: 1 + n 2^-52 covers them.
   template <class T>
   static Tracked<T, Foreign> with_local_terms(Tracked<T, Foreign> total, std::int64_t n,
-                                              double magnitude, double ours, bool exact) {
-    const double v = to_double(total);
-    if (!detail::is_finite(v))
-      return detail::not_finite<T, Foreign>(total.value, total.radius == 0 && total.spread == 0);
+                                              const Terms& terms) {
+    const bool exact = terms.same && terms.exact.holds(Facts<T>::format);
     const double steps = static_cast<double>(n - 1);
     const double grow = 1 + static_cast<double>(n) * 0x1p-52;
-    const double theirs = exact ? 0 : steps * Facts<T>::u * magnitude;
-    const double mine = exact ? 0 : steps * Facts<T>::u * ours;
+    const double theirs = exact ? 0 : steps * Facts<T>::u * terms.magnitude;
+    const double mine = exact ? 0 : steps * Facts<T>::u * terms.ours;
+    // a partial sum of theirs may be as large as the sum of all magnitudes
+    const bool may_overflow =
+        !(terms.magnitude * grow + theirs <= Facts<T>::format.largest()) || !terms.known;
+    if (!detail::is_finite(to_double(total)))
+      return detail::not_finite<T, Foreign>(total.value, terms.any_infinite && !may_overflow);
     total.radius = detail::up((total.radius + theirs) * grow);
     total.spread = detail::up((total.spread + theirs + mine) * grow);
-    // a partial sum of theirs may be as large as the sum of all magnitudes
-    if (!(magnitude * grow + theirs <= Facts<T>::format.largest()))
-      total.radius = total.spread = detail::infinite;
+    if (may_overflow) total.radius = total.spread = detail::infinite;
     return total;
   }
 };

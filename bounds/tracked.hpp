@@ -55,6 +55,12 @@ OPBOUND_HD inline double times(double a, double b) {
   const double product = a * b;
   return product < 0x1p-960 ? product + 0x1p-1074 : product;
 }
+/// a / b for a radius, b > 0: never rounded to 0 either.
+OPBOUND_HD inline double over(double a, double b) {
+  if (a == 0) return 0;
+  const double quotient = a / b;
+  return quotient < 0x1p-960 ? quotient + 0x1p-1074 : quotient;
+}
 OPBOUND_HD inline bool is_finite(double x) { return magnitude_bits(x) < infinity_bits; }
 OPBOUND_HD inline double positive_part(double x) { return x > 0 ? x : 0; }
 }  // namespace detail
@@ -127,6 +133,44 @@ OPBOUND_HD bool is_exact_infinity(Tracked<T, K> x) {
   return x.radius == 0 && x.spread == 0 && !is_finite(to_double(x)) && to_double(x) == to_double(x);
 }
 
+/// Is the value finite in every execution and over the reals?
+template <class T, class K>
+OPBOUND_HD bool is_finite_everywhere(Tracked<T, K> x) {
+  return is_finite(to_double(x)) && x.radius < infinite && x.spread < infinite;
+}
+
+/// Has every execution's value, and the exact one, this sign, none being 0?
+template <class T, class K>
+OPBOUND_HD bool has_certain_sign(Tracked<T, K> x) {
+  return is_exact_infinity(x) || (is_finite_everywhere(x) && x.radius < x.near() * shrink);
+}
+
+/// An infinity stays one whatever finite value is added; of anything else nothing is claimed.
+template <class T, class K>
+OPBOUND_HD bool is_infinite_sum(Tracked<T, K> a, Tracked<T, K> b) {
+  return (is_exact_infinity(a) && (is_finite_everywhere(b) || is_exact_infinity(b))) ||
+         (is_exact_infinity(b) && is_finite_everywhere(a));
+}
+
+/// Infinity times what may be 0, or of either sign, is anything.
+template <class T, class K>
+OPBOUND_HD bool is_infinite_product(Tracked<T, K> a, Tracked<T, K> b) {
+  return (is_exact_infinity(a) && has_certain_sign(b)) ||
+         (is_exact_infinity(b) && has_certain_sign(a));
+}
+
+template <class T, class K>
+OPBOUND_HD bool is_exact_zero(Tracked<T, K> x) {
+  return to_double(x) == 0 && x.radius == 0 && x.spread == 0;
+}
+
+/// infinity / b, or a / 0.
+template <class T, class K>
+OPBOUND_HD bool is_infinite_quotient(Tracked<T, K> a, Tracked<T, K> b) {
+  const bool b_has_sign = is_exact_zero(b) || (is_finite_everywhere(b) && has_certain_sign(b));
+  return (is_exact_infinity(a) && b_has_sign) || (is_exact_zero(b) && has_certain_sign(a));
+}
+
 }  // namespace detail
 
 // ---- operations
@@ -135,8 +179,7 @@ template <class T, class K>
 OPBOUND_HD Tracked<T, K> operator+(Tracked<T, K> a, Tracked<T, K> b) {
   const T sum = a.value + b.value;
   if (!detail::is_finite(to_double(sum)))
-    return detail::not_finite<T, K>(sum,
-                                    detail::is_exact_infinity(a) || detail::is_exact_infinity(b));
+    return detail::not_finite<T, K>(sum, detail::is_infinite_sum(a, b));
   // |(a' + b') - (a + b)| <= ra + rb
   return detail::finish<T, K>(sum, {a.radius + b.radius, a.spread + b.spread}, Facts<T>::add,
                               Facts<T>::add, Facts<T>::exact_sum(a.value, b.value, sum));
@@ -154,10 +197,12 @@ OPBOUND_HD Tracked<T, K> operator-(Tracked<T, K> a, Tracked<T, K> b) {
 }
 
 namespace detail {
-/// |a' b' - a b| <= |a'| rb + |b'| ra + ra rb, with |a'| <= far(a).
+/// |a' b' - a b| <= |a'| rb + |b'| ra + ra rb, with |a'| <= far(a). Even 0 times what is not known
+/// is not known: it may be infinite.
 template <class T, class K>
 OPBOUND_HD Propagated propagate_product(Tracked<T, K> a, Tracked<T, K> b) {
   const auto combined = [](double x, double y, double ex, double ey) {
+    if (!(ex < infinite && ey < infinite)) return infinite;
     return times(x, ey) + times(y, ex) + times(ex, ey);
   };
   return {combined(a.far(), b.far(), a.radius, b.radius),
@@ -169,8 +214,7 @@ template <class T, class K>
 OPBOUND_HD Tracked<T, K> operator*(Tracked<T, K> a, Tracked<T, K> b) {
   const T product = a.value * b.value;
   if (!detail::is_finite(to_double(product)))
-    return detail::not_finite<T, K>(product,
-                                    detail::is_exact_infinity(a) || detail::is_exact_infinity(b));
+    return detail::not_finite<T, K>(product, detail::is_infinite_product(a, b));
   return detail::finish<T, K>(product, detail::propagate_product(a, b), Facts<T>::multiply,
                               Facts<T>::multiply,
                               Facts<T>::exact_product(a.value, b.value, product));
@@ -181,18 +225,18 @@ OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> b) {
   const T quotient = a.value / b.value;
   const double q = to_double(quotient);
   if (!detail::is_finite(q))
-    return detail::not_finite<T, K>(quotient,
-                                    (detail::is_exact_infinity(a) && b.radius == 0) ||
-                                        (to_double(b) == 0 && b.radius == 0 && a.radius == 0));
-  if (detail::is_exact_infinity(b)) return Tracked<T, K>(quotient);
+    return detail::not_finite<T, K>(quotient, detail::is_infinite_quotient(a, b));
+  if (detail::is_exact_infinity(b) && detail::is_finite_everywhere(a))
+    return Tracked<T, K>(quotient);
   // |a'/b' - a/b| <= (ra + |a'/b'| rb) / (|b'| - rb), |a'/b'| <= far(a) / near(b)
   const double lowest = b.near() * detail::shrink - b.radius;
   if (!(lowest > 0)) return detail::not_finite<T, K>(quotient, false);
-  const double largest = a.far() / (b.near() * detail::shrink);
+  const double largest = detail::over(a.far(), b.near() * detail::shrink);
   const detail::Propagated p{
-      (a.radius + detail::times(largest, b.radius)) / (lowest * detail::shrink),
-      (a.spread + detail::times(a.size() / (b.size() * detail::shrink), b.spread)) /
-          (b.near() * detail::shrink)};
+      detail::over(a.radius + detail::times(largest, b.radius), lowest * detail::shrink),
+      detail::over(
+          a.spread + detail::times(detail::over(a.size(), b.size() * detail::shrink), b.spread),
+          b.near() * detail::shrink)};
   return detail::finish<T, K>(quotient, p, Facts<T>::divide, Facts<T>::divide,
                               Facts<T>::exact_quotient(a.value, b.value, quotient));
 }
@@ -204,9 +248,11 @@ OPBOUND_HD Tracked<T, K> fma(Tracked<T, K> a, Tracked<T, K> b, Tracked<T, K> c) 
   } else {
     const T result = fma(a.value, b.value, c.value);
     if (!detail::is_finite(to_double(result)))
-      return detail::not_finite<T, K>(result, detail::is_exact_infinity(a) ||
-                                                  detail::is_exact_infinity(b) ||
-                                                  detail::is_exact_infinity(c));
+      return detail::not_finite<T, K>(
+          result, detail::is_infinite_product(a, b)
+                      ? detail::is_finite_everywhere(c) || detail::is_exact_infinity(c)
+                      : detail::is_exact_infinity(c) && detail::is_finite_everywhere(a) &&
+                            detail::is_finite_everywhere(b));
     detail::Propagated p = detail::propagate_product(a, b);
     p.radius += c.radius;
     p.spread += c.spread;
@@ -217,6 +263,8 @@ OPBOUND_HD Tracked<T, K> fma(Tracked<T, K> a, Tracked<T, K> b, Tracked<T, K> c) 
   }
 }
 
+/// Over the reals a root of a negative number is none: the algorithm, and every execution of it,
+/// has to see to it that there is none (sums of squares, max with 0).
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> sqrt(Tracked<T, K> a) {
   const T root = sqrt(a.value);
@@ -226,7 +274,7 @@ OPBOUND_HD Tracked<T, K> sqrt(Tracked<T, K> a) {
   const auto step = [](double reference, double r) {
     if (r == 0) return 0.0;
     const double sum = sqrt(reference) + sqrt(detail::positive_part(reference - r));
-    const double by_slope = r / (sum * detail::shrink);
+    const double by_slope = detail::over(r, sum * detail::shrink);
     const double by_root = detail::up(sqrt(r));
     return by_slope < by_root ? by_slope : by_root;
   };
@@ -254,16 +302,22 @@ OPBOUND_HD Tracked<T, K> min(Tracked<T, K> a, Tracked<T, K> b) {
   return -max(-a, -b);
 }
 
+/// Only a finite pivot drops out of the exact result; an overflowed one stays unknown.
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> pivot(Tracked<T, K> x) {
-  x.radius = 0;
+  if (detail::is_finite(to_double(x))) x.radius = 0;
   return x;
 }
 
-/// Only exact values decide branches; a kernel that asks of a rounded one is wrong.
+/// Only what is certain decides branches: exact values, values farther from 0 than their radius,
+/// and inputs that were rounded once to T, alike in every execution (0 may stand for a tiny
+/// negative input: the branches of a kernel are formulas of one function, good for either sign). A
+/// kernel that asks of anything else is wrong.
 template <class T, class K>
 OPBOUND_HD bool is_negative(Tracked<T, K> x) {
-  if (x.radius != 0 || x.spread != 0) {
+  const bool is_input =
+      x.spread == 0 && x.radius <= detail::up(detail::local_term(Facts<T>::multiply, x.size(), 0));
+  if (!is_input && !detail::has_certain_sign(x)) {
 #ifdef __CUDA_ARCH__
     __trap();
 #else

@@ -68,16 +68,35 @@ struct Facts<DoubleDouble> {
   OPBOUND_HD static bool exact_product(DoubleDouble a, DoubleDouble b, DoubleDouble result) {
     return is_zero(a) || is_zero(b) || (a.low == 0 && b.low == 0 && abs(result.high) > 0x1p-900);
   }
-  /// A power of two divides without error.
+  /// A power of two divides without error, unless the low part underflows.
   OPBOUND_HD static bool exact_quotient(DoubleDouble a, DoubleDouble b, DoubleDouble result) {
     const bool is_power = b.low == 0 && (detail::magnitude_bits(b.high) << 12) == 0;
-    return is_zero(a) || (is_power && abs(result.high) > 0x1p-900);
+    return is_zero(a) || (is_power && abs(result.high) > 0x1p-900 && result.low * b.high == a.low);
   }
   OPBOUND_HD static bool exact_root(DoubleDouble a, DoubleDouble) { return is_zero(a); }
 
  private:
   OPBOUND_HD static bool is_zero(DoubleDouble x) { return x.high == 0 && x.low == 0; }
 };
+
+/// A double is exact, a constant known to 2^-106.
+template <>
+struct Conversion<CertifiedDouble> {
+  OPBOUND_HD static CertifiedDouble from(double x) { return CertifiedDouble(DoubleDouble{x, 0}); }
+  OPBOUND_HD static CertifiedDouble from(Real x) {
+    CertifiedDouble r(constant<DoubleDouble>(x));
+    r.radius = 0x1p-105 * abs(x.high);
+    return r;
+  }
+};
+
+namespace detail {
+/// Near -1 the low part is what is left.
+template <>
+OPBOUND_HD inline double one_plus(DoubleDouble v) {
+  return (DoubleDouble{1, 0} + v).high;
+}
+}  // namespace detail
 
 template <>
 OPBOUND_HD inline CertifiedDouble pi<CertifiedDouble>() {

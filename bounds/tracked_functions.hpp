@@ -14,7 +14,8 @@
 namespace opbound {
 
 /// Largest error of each function in ulp of the working format against the correctly rounded result
-/// (NVIDIA's convention), as a provider declares it. 0: correctly rounded.
+/// (NVIDIA's convention), as a provider declares it. 0: correctly rounded. Where the exact result
+/// is a number of every format, at f(0), log(1) and infinite arguments, it is what they return.
 struct FunctionErrors {
   std::array<double, 12> ulp{};
   OPBOUND_HD constexpr double of(Function f) const { return ulp[static_cast<int>(f)]; }
@@ -74,6 +75,18 @@ OPBOUND_HD Tracked<T, K> finish_vanishing(Function f, T value, Propagated p, dou
   return finish<T, K>(value, p, declared_error<T, K>(f), ours, exact);
 }
 
+/// Whether v is this very number, in all its digits.
+template <class T>
+OPBOUND_HD bool is_exactly(T v, double x) {
+  return to_double(v - from<T>(x)) == 0;
+}
+
+/// 1 + v as a double, within 2^-52 of itself.
+template <class T>
+OPBOUND_HD double one_plus(T v) {
+  return 1 + to_double(v);
+}
+
 /// The exact f(ours) is at most |fl| (1 + 2 e) + eta.
 template <class T>
 OPBOUND_HD double largest_exact(Function f, T value) {
@@ -102,7 +115,8 @@ OPBOUND_HD Tracked<T, K> exponential(Function f, Tracked<T, K> a, T value, doubl
   const double at = to_double(a);
   const double cap = at < 0 ? exp(scale * at * shrink) : infinite;
   const double largest = min(largest_exact(f, value), up(max(cap, Facts<T>::negligible)));
-  return finish_vanishing<T, K>(f, value, propagate_exponential(a, largest, scale), cap, at == 0);
+  return finish_vanishing<T, K>(f, value, propagate_exponential(a, largest, scale), cap,
+                                at == 0 && is_exactly(value, 1));
 }
 
 /// log-like of a positive s (s = a, or 1 + a): |log s' - log s| <= -log1p(-r / s').
@@ -171,13 +185,15 @@ OPBOUND_HD Tracked<T, K> expm1(Tracked<T, K> a) {
 
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> log(Tracked<T, K> a) {
-  return detail::logarithm<T, K>(Function::log, a, log(a.value), to_double(a), to_double(a) == 1);
+  const T value = log(a.value);
+  return detail::logarithm<T, K>(Function::log, a, value, to_double(a),
+                                 detail::is_exactly(a.value, 1) && to_double(value) == 0);
 }
 
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> log1p(Tracked<T, K> a) {
   return detail::logarithm<T, K>(Function::log1p, a, log1p(a.value),
-                                 (1 + to_double(a)) * detail::shrink, to_double(a) == 0);
+                                 detail::one_plus(a.value) * detail::shrink, to_double(a) == 0);
 }
 
 template <class T, class K>
@@ -204,7 +220,7 @@ OPBOUND_HD Tracked<T, K> erfc(Tracked<T, K> a) {
       at > 0 ? exp(-(at * at) * detail::shrink) : detail::infinite;  // erfc(t) <= exp(-t^2)
   return detail::finish_vanishing<T, K>(
       Function::erfc, value, {detail::times(slope, a.radius), detail::times(slope, a.spread)}, cap,
-      at == 0 || detail::is_exact_infinity(a));
+      (at == 0 && detail::is_exactly(value, 1)) || detail::is_exact_infinity(a));
 }
 
 template <class T, class K>
@@ -214,7 +230,9 @@ OPBOUND_HD Tracked<T, K> sin(Tracked<T, K> a) {
 
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> cos(Tracked<T, K> a) {
-  return detail::smooth<T, K>(Function::cos, a, cos(a.value), 1, to_double(a) == 0);
+  const T value = cos(a.value);
+  return detail::smooth<T, K>(Function::cos, a, value, 1,
+                              to_double(a) == 0 && detail::is_exactly(value, 1));
 }
 
 /// |1/sqrt(s') - 1/sqrt(s)| <= (1/sqrt(s')) ((1 - r/s')^(-1/2) - 1)
