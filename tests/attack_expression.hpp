@@ -196,7 +196,7 @@ class Expression {
     if (o == Operation::sqrt && (is_negative(places_[a].exact) || to_double(places_[a].other) < 0))
       return step();
     const bool is_angle = o == Operation::sin || o == Operation::cos;
-    if (is_angle && mpfr_cmp_d(abs(places_[a].exact).get(), 0x1p1100) > 0) return step();
+    if (is_angle && mpfr_cmp_d(abs(places_[a].exact).get(), 0x1p1000) > 0) return step();
     places_.push_back({apply(o, places_[a].bounded, places_[b].bounded, places_[c].bounded),
                        apply(o, places_[a].other, places_[b].other, places_[c].other),
                        apply(o, places_[a].exact, places_[b].exact, places_[c].exact)});
