@@ -12,15 +12,17 @@
 
 namespace opbound {
 
+using Tensors = std::map<std::string, Tensor, std::less<>>;
+
 /// The tensors of one case by name, and the call that binds them.
 struct Prepared {
-  std::map<std::string, Tensor, std::less<>> tensors;
+  Tensors tensors;
   Call call;
 };
 
-/// Makes the inputs; for backward_local the saved tensors are what the own kernel saves. Outputs
-/// hold NaN.
-Prepared prepare(const CaseSpec& spec);
+/// Makes the inputs that are not given; for backward_local the saved tensors are what the own
+/// kernel saves, unless they are given or among the case's inputs. Outputs hold NaN.
+Prepared prepare(const CaseSpec& spec, Tensors given = {});
 
 /// The bounds of any kernel that keeps the contract; with several variants, of any of them: the
 /// largest.

@@ -35,9 +35,6 @@ std::vector<Direction> read_directions(const TomlValue* value, const Op& op) {
   return all;
 }
 
-/// Formats that a kernel computes in (with_compute_type in ops/instantiate/walk.hpp).
-bool has_kernel(const Format& f) { return f == fp64 || f == fp32 || f == bf16 || f == fp16; }
-
 std::vector<Precision> read_precisions(const TomlValue& value) {
   constexpr std::string_view expected =
       "storage:compute:output or one format, of fp64 fp32 tf32 bf16 fp16 e4m3 e5m2";
@@ -91,9 +88,6 @@ std::vector<int> read_variants(const TomlValue& value, const Op& op) {
     all.push_back(static_cast<int>(place_of(v, names, "variant")));
   return all;
 }
-
-/// A tensor of 2^28 elements takes some 20 GiB to judge.
-constexpr std::int64_t most_elements = std::int64_t{1} << 28;
 
 /// A tensor's elements, up to one more than is allowed.
 std::int64_t count_of(const Op& op, const Sizes& sizes, const TensorSpec& tensor) {

@@ -157,7 +157,7 @@ void add_list(CLI::App& program, Action& chosen) {
   command
       ->add_option("what", options->what,
                    "ops, variants, inputs, formats, suites or cases; "
-                   "the first, inputs and formats if none")
+                   "ops, inputs and formats if none is named")
       ->type_name("WHAT")
       ->check(CLI::IsMember({"ops", "variants", "inputs", "formats", "suites", "cases"}));
   command->add_option("--suites", options->folder, "Folder of suites")->type_name("FOLDER");

@@ -1,0 +1,23 @@
+// What somebody's kernel gave, kept in files, as a provider.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/provider.hpp"
+#include "suites/suite.hpp"
+
+namespace opbound {
+
+/// Outputs by name and the file that holds each; what the kernel kept to is known from elsewhere.
+/// Records name the files in their environment. `run` throws InputError for a file that does not
+/// fit the call.
+std::unique_ptr<Provider> stored_provider(std::vector<std::pair<std::string, InputSpec>> outputs,
+                                          Contract::Order order, const FunctionErrors& functions);
+
+/// The name of such providers in records.
+inline constexpr std::string_view stored_provider_name = "file";
+
+}  // namespace opbound
