@@ -20,6 +20,7 @@
 // nothing is claimed of it.
 #pragma once
 
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 
@@ -309,21 +310,32 @@ OPBOUND_HD Tracked<T, K> pivot(Tracked<T, K> x) {
   return x;
 }
 
-/// Only what is certain decides branches: exact values, values farther from 0 than their radius,
-/// and inputs that were rounded once to T, alike in every execution (0 may stand for a tiny
-/// negative input: the branches of a kernel are formulas of one function, good for either sign). A
-/// kernel that asks of anything else is wrong.
+namespace detail {
+[[noreturn]] OPBOUND_HD inline void refuse_branch() {
+#ifdef __CUDA_ARCH__
+  __trap();
+#else
+  std::fputs("opbound: internal error: a kernel branches on a rounded value\n", stderr);
+  std::abort();
+#endif
+}
+}  // namespace detail
+
+/// Only what is certain decides between two functions: exact values, and values farther from 0 than
+/// their radius. A kernel that asks of anything else is wrong.
 template <class T, class K>
 OPBOUND_HD bool is_negative(Tracked<T, K> x) {
-  const bool is_input =
-      x.spread == 0 && x.radius <= detail::up(detail::local_term(Facts<T>::multiply, x.size(), 0));
-  if (!is_input && !detail::has_certain_sign(x)) {
-#ifdef __CUDA_ARCH__
-    __trap();
-#else
-    std::abort();
-#endif
-  }
+  const bool is_known = x.radius == 0 && x.spread == 0;
+  if (!is_known && !detail::has_certain_sign(x)) detail::refuse_branch();
+  return is_negative(x.value);
+}
+
+/// Between two forms of one function either is right; but every execution must take the same one,
+/// since its roundings are what was tracked: the value, an input rounded once for instance, has to
+/// be the same in all of them.
+template <class T, class K>
+OPBOUND_HD bool takes_negative_form(Tracked<T, K> x) {
+  if (x.spread != 0 && !detail::has_certain_sign(x)) detail::refuse_branch();
   return is_negative(x.value);
 }
 

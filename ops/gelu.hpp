@@ -123,7 +123,7 @@ struct gelu::forward {
       if (variant == one_plus_erf) return (half * v) * (one + erf(v * constant<T>(sqrt_half)));
       const T t = tanh_argument(clamped(v));
       if (variant == one_plus_tanh) return (half * v) * (one + tanh(t));
-      if (!is_negative(v)) return v / (one + exp(-(two * t)));
+      if (!takes_negative_form(v)) return v / (one + exp(-(two * t)));
       const T w = exp(two * t);
       return (v * w) / (one + w);
     }
@@ -188,7 +188,7 @@ struct gelu::backward {
       // w = exp(-2|t|) <= 1: the larger of s and 1 - s is 1 / (1 + w), the smaller one w / (1 + w)
       const T w = exp(-(two * abs(t)));
       const T large = one / (one + w), small = w / (one + w);
-      const T s = is_negative(v) ? small : large;
+      const T s = takes_negative_form(v) ? small : large;
       return s + two * (v * ((large * small) * inner));
     }
 

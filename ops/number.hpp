@@ -92,6 +92,13 @@ OPBOUND_HD bool is_negative(T x) {
   return x < 0;
 }
 
+/// Whether a kernel uses its form for negative x, of two forms of one and the same real function:
+/// either is right, so Tracked asks less than is_negative does.
+template <class T>
+OPBOUND_HD bool takes_negative_form(T x) {
+  return is_negative(x);
+}
+
 template <>
 struct Conversion<double> {
   OPBOUND_HD static double from(double x) { return x; }

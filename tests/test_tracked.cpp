@@ -199,9 +199,10 @@ TEST(Pivot, KeepsAnOverflowUnknown) {
 }
 
 TEST(Branch, IsAllowedOnRoundedInputsAndCertainSigns) {
-  EXPECT_FALSE(is_negative(from<Tracked<float>>(-1e-60)));  // -0: either branch will do
+  EXPECT_FALSE(takes_negative_form(from<Tracked<float>>(-1e-60)));  // -0: either branch will do
   EXPECT_TRUE(is_negative(from<Tracked<Rounded<bf16>>>(-0.1)));
-  EXPECT_FALSE(is_negative(from<Tracked<Rounded<fp16>>>(1e30)));
+  EXPECT_DEATH(is_negative(from<Tracked<float>>(-1e-60)), "");
+  EXPECT_FALSE(takes_negative_form(from<Tracked<Rounded<fp16>>>(1e30)));
   EXPECT_TRUE(is_negative(around<float, Foreign>(-1, 0.3, 0.3)));
   EXPECT_DEATH(is_negative(around<float>(0.5, 0.6)), "");
   EXPECT_DEATH((is_negative(around<float, Foreign>(0.5, 0, 0.6))), "");
