@@ -198,6 +198,15 @@ OPBOUND_HD Tracked<T, K> operator-(Tracked<T, K> a, Tracked<T, K> b) {
 }
 
 namespace detail {
+/// 0 times a number of either sign is a zero of either sign, and dividing by it gives either
+/// infinity: a radius that is all but 0 tells it from an exact 0.
+template <class T, class K>
+OPBOUND_HD double unknown_zero(Tracked<T, K> a, Tracked<T, K> b) {
+  const bool is_known =
+      (has_certain_sign(a) || is_exact_zero(a)) && (has_certain_sign(b) || is_exact_zero(b));
+  return is_known ? 0 : 0x1p-1074;
+}
+
 /// |a' b' - a b| <= |a'| rb + |b'| ra + ra rb, with |a'| <= far(a). Even 0 times what is not known
 /// is not known: it may be infinite.
 template <class T, class K>
@@ -206,7 +215,7 @@ OPBOUND_HD Propagated propagate_product(Tracked<T, K> a, Tracked<T, K> b) {
     if (!(ex < infinite && ey < infinite)) return infinite;
     return times(x, ey) + times(y, ex) + times(ex, ey);
   };
-  return {combined(a.far(), b.far(), a.radius, b.radius),
+  return {combined(a.far(), b.far(), a.radius, b.radius) + unknown_zero(a, b),
           combined(a.size(), b.size(), a.spread, b.spread)};
 }
 }  // namespace detail

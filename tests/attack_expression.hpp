@@ -239,7 +239,8 @@ class Expression {
         if (!places_.empty()) {  // nearly cancels, or nearly equal
           const double v = to_double(pick(random_, places_).bounded);
           if (!std::isfinite(v)) return sign;
-          return sign * (v + whole(random_, -2, 2) * ulp(f, v) * (chance(random_, 3) ? 0.5 : 1));
+          const double step = std::max(ulp(f, v), std::ldexp(1.0, I::exponent_low));
+          return sign * (v + whole(random_, -2, 2) * step * (chance(random_, 3) ? 0.5 : 1));
         }
         [[fallthrough]];
       default:
