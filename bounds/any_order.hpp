@@ -23,8 +23,12 @@ class ExactInAnyOrder {
     if (q < lowest_) lowest_ = q;
     total_ += abs(x);
   }
+  /// total_ is right wherever it is at most 2^(53 + q): it only grows, by multiples of 2^q. At
+  /// 2^(53 + q) itself it may be a sum that was rounded down.
   bool holds(const Format& f) const {
-    return total_ == 0 || total_ * (1 + 0x1p-40) <= std::scalbn(1.0, f.digits + lowest_);
+    if (total_ == 0) return true;
+    const double limit = std::scalbn(1.0, f.digits + lowest_);
+    return total_ < limit || (total_ == limit && f.digits < 53);
   }
 
  private:
