@@ -34,9 +34,9 @@ int read_variant(const Op& op, std::string_view name) {
 }
 
 /// "erfc|one_plus_erf, any order, ...": the names before the first comma.
-std::vector<int> read_declared(const Op& op, std::string_view contract) {
+std::vector<int> read_variants(const Op& op, std::string_view text) {
   std::vector<int> declared;
-  std::string_view names = contract.substr(0, contract.find(','));
+  std::string_view names = text.substr(0, text.find(','));
   while (!names.empty()) {
     const std::size_t end = std::min(names.find('|'), names.size());
     declared.push_back(read_variant(op, names.substr(0, end)));
@@ -147,9 +147,10 @@ CaseSpec spec_of(const Record& record) {
     throw InputError("record", "precision '" + record.precision + "'", "storage:compute:output");
   spec.precision = *precision;
   spec.attributes = read_attributes(*spec.op, record.attributes);
-  spec.variant = read_variant(*spec.op, record.variant);
-  spec.declared = record.contract.empty() ? std::vector<int>{spec.variant}
-                                          : read_declared(*spec.op, record.contract);
+  const std::vector<int> variants = read_variants(*spec.op, record.variant);
+  if (variants.empty()) throw InputError("record", "no variant", "one of the op's");
+  spec.variant = variants.front();  // of a kernel that is one of several, the first
+  spec.declared = record.contract.empty() ? variants : read_variants(*spec.op, record.contract);
   spec.sizes = read_sizes(*spec.op, record.inputs.shape);
   spec.inputs = read_inputs(*spec.op, record.inputs.input);
   spec.seed = record.inputs.seed.value_or(spec.seed);

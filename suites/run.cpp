@@ -12,16 +12,6 @@
 namespace opbound {
 namespace {
 
-Shape shape_of(const CaseSpec& spec, const TensorSpec& tensor) {
-  Shape shape;
-  for (int axis = 0; axis < tensor.rank(); ++axis) {
-    const auto dim = std::find(spec.op->dims.begin(), spec.op->dims.end(),
-                               tensor.dims[static_cast<std::size_t>(axis)]);
-    shape.push_back(spec.sizes[static_cast<std::size_t>(dim - spec.op->dims.begin())]);
-  }
-  return shape;
-}
-
 void poison(Tensor& tensor) { tensor.fill(std::numeric_limits<double>::quiet_NaN()); }
 
 void fill(const CaseSpec& spec, Tensor& tensor, std::string_view name) {
@@ -35,7 +25,7 @@ std::vector<TensorView> bind_pass(const CaseSpec& spec, const PassInfo& pass, Pr
   for (const TensorSpec& t : pass.tensors) {
     auto [place, is_new] = prepared.tensors.try_emplace(std::string(t.name));
     if (is_new) {
-      place->second = Tensor(tensor_format(spec, t), shape_of(spec, t));
+      place->second = Tensor(tensor_format(spec, t), tensor_shape(spec, t));
       if (t.is_written()) {
         poison(place->second);
       } else {
@@ -107,13 +97,18 @@ std::string bound_source(const Contract& contract, const BoundArray& bound) {
   return text;
 }
 
-/// The inputs that the worst element depends on, where they are few: elements of the same place.
-Named<double> inputs_at(const PassInfo& pass, std::span<const TensorView> views, std::int64_t count,
+/// The inputs that an element of output `place` depends on, where they are few: elements of the
+/// same place. What the kernel saved for itself (backward_full) is none.
+Named<double> inputs_at(const PassInfo& pass, const Call& call, std::size_t place,
                         std::int64_t index) {
+  const auto views = call.judged();
   Named<double> inputs;
-  for (std::size_t t = 0; t < views.size(); ++t)
-    if (!pass.tensors[t].is_written() && views[t].count() == count)
+  for (std::size_t t = 0; t < views.size(); ++t) {
+    const Role role = pass.tensors[t].role;
+    const bool is_own = role == Role::saved && call.direction == Direction::backward_full;
+    if (!pass.tensors[t].is_written() && !is_own && views[t].count() == views[place].count())
       inputs.emplace_back(pass.tensors[t].name, views[t].at(index));
+  }
   return inputs;
 }
 
@@ -219,8 +214,7 @@ std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, P
     fill_from_check(r, c, spec);
     if (r.worst)
       r.worst->input =
-          inputs_at(pass, prepared.call.judged(), prepared.call.judged()[place].count(),
-                    static_cast<std::int64_t>(r.worst->index));
+          inputs_at(pass, prepared.call, place, static_cast<std::int64_t>(r.worst->index));
     r.output_hash = hash_of(prepared.tensors.find(tensor.name)->second);
     records.push_back(std::move(r));
   }

@@ -38,6 +38,16 @@ Format tensor_format(const CaseSpec& spec, const TensorSpec& tensor) {
   return tensor.role == Role::out ? spec.precision.output : spec.precision.storage;
 }
 
+Shape tensor_shape(const CaseSpec& spec, const TensorSpec& tensor) {
+  Shape shape;
+  for (int axis = 0; axis < tensor.rank(); ++axis) {
+    const auto dim = std::find(spec.op->dims.begin(), spec.op->dims.end(),
+                               tensor.dims[static_cast<std::size_t>(axis)]);
+    shape.push_back(spec.sizes[static_cast<std::size_t>(dim - spec.op->dims.begin())]);
+  }
+  return shape;
+}
+
 Suite read_suite(const std::string& path) {
   const std::filesystem::path file(path);
   const toml::table root = detail::parse_toml(path);

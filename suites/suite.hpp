@@ -48,6 +48,9 @@ struct CaseSpec {
 /// What a tensor of the case is stored in. A gradient has the format of what it is the gradient of.
 Format tensor_format(const CaseSpec& spec, const TensorSpec& tensor);
 
+/// The tensor's axes as the case sizes them.
+Shape tensor_shape(const CaseSpec& spec, const TensorSpec& tensor);
+
 struct Suite {
   std::string path;
   const Op* op = nullptr;

@@ -17,6 +17,7 @@ using Action = std::function<int()>;
 void add_run(CLI::App& program, Action& chosen);
 void add_list(CLI::App& program, Action& chosen);
 void add_table(CLI::App& program, Action& chosen);
+void add_explain(CLI::App& program, Action& chosen);
 void add_check(CLI::App& program, Action& chosen);
 
 }  // namespace opbound
