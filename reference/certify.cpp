@@ -167,6 +167,17 @@ BlockChoice choose_blocks(const PassInfo& pass, const Sizes& sizes, const std::v
   return chosen;
 }
 
+/// Only the open elements take the new values: few bits can say less of others than double-double
+/// did.
+void replace(ReferenceArray& reference, const ReferenceArray& sharper,
+             const std::vector<std::int64_t>& elements) {
+  for (const std::int64_t i : elements) {
+    const auto k = static_cast<std::size_t>(i);
+    reference.exact[k] = sharper.exact[k];
+    reference.gauge[k] = sharper.gauge[k];
+  }
+}
+
 OutputCheck check_of(const Open& o, const PassInfo& pass, const Sizes& sizes) {
   const Tally t = tally_of(o.judged);
   const auto n = static_cast<double>(t.numbers);
@@ -231,9 +242,12 @@ std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArra
   const auto any_left = [&] {
     return std::any_of(open.begin(), open.end(), [](const Open& o) { return !o.elements.empty(); });
   };
+  ReferenceArrays sharper(views.size());
   for (int bits = 128; bits <= most_bits && any_left(); bits *= 2) {
-    op.reference_mpfr(call, bits, choose_blocks(pass, call.sizes, open), reference);
+    op.reference_mpfr(call, bits, choose_blocks(pass, call.sizes, open), sharper);
     for (Open& o : open) {
+      replace(reference[static_cast<std::size_t>(o.tensor)],
+              sharper[static_cast<std::size_t>(o.tensor)], o.elements);
       const std::size_t before = o.elements.size();
       o.elements = undecided_elements(o.judged, &o.elements);
       o.decided_by_mpfr += before - o.elements.size();
