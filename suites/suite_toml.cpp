@@ -116,6 +116,8 @@ toml::table parse_toml(const std::string& path) {
     return toml::parse(text, path);
   } catch (const toml::parse_error& e) {
     throw InputError(path, static_cast<long>(e.source().begin.line), e.description());
+  } catch (const MalformedToml&) {
+    throw InputError(path, "no TOML", "[[case]] tables of lines 'key = value'");
   }
 }
 

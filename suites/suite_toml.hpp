@@ -1,9 +1,8 @@
 // TOML read strictly: every value knows its name, file and line, and refuses to be what it is not.
 #pragma once
 
-#include <toml++/toml.h>
-
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +10,20 @@
 #include <vector>
 
 #include "suites/error.hpp"
+
+namespace opbound::detail {
+
+/// Thrown for a file that toml++ does not understand without saying where.
+struct MalformedToml : std::exception {};
+[[noreturn]] inline void refuse_toml() { throw MalformedToml(); }
+
+}  // namespace opbound::detail
+
+// toml++ 3.3 asserts on some malformed lines, such as "[[,", before it would report them; no file
+// may end the program.
+#define TOML_ASSERT(condition) \
+  ((condition) ? static_cast<void>(0) : ::opbound::detail::refuse_toml())
+#include <toml++/toml.h>
 
 namespace opbound::detail {
 

@@ -281,7 +281,7 @@ TEST(InputRow, CancellationLeavesNextToNothing) {
           moved += pair != 0 ? 1 : 0;
           largest = std::max(largest, std::abs(x[i]));
         }
-        EXPECT_LE(std::abs(sum), static_cast<double>(n / 2) * ulp(f, largest));
+        EXPECT_LE(std::abs(sum), static_cast<double>(n) / 2 * ulp(f, largest));
         if (n % 2 != 0) {
           EXPECT_EQ(x[static_cast<std::size_t>(row * n + n - 1)], 0);
         }

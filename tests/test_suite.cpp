@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "ops/philox.hpp"
 #include "suites/error.hpp"
 #include "suites/input.hpp"
-#include "suites/tensor_file.hpp"
 
 namespace opbound {
 namespace {
@@ -21,10 +21,8 @@ namespace fs = std::filesystem;
 
 class SuiteTest : public testing::Test {
  protected:
-  SuiteTest() { fs::create_directories(folder_); }
-  ~SuiteTest() override { fs::remove_all(folder_); }
-  SuiteTest(const SuiteTest&) = delete;
-  SuiteTest& operator=(const SuiteTest&) = delete;
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
 
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
@@ -157,29 +155,6 @@ TEST_F(SuiteTest, FilesAreFoundBesideTheSuite) {
   EXPECT_EQ(t.values(), (std::vector<double>{0.125, -3, 0.125}));
 }
 
-TEST_F(SuiteTest, TensorsComeFromFiles) {
-  const Tensor stored(bf16, {2, 3, 4},
-                      std::vector<double>{0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
-                                          12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
-  write_npy(folder_ / "x.npy", stored);
-  write_safetensors(folder_ / "x.safetensors", {{"h", stored}, {"other", Tensor(fp32, {1})}});
-  const auto fill = [&](const Shape& shape, const std::string& input) {
-    Tensor t(bf16, shape);
-    InputSpec spec = parse_input(input);
-    spec.path = (folder_ / spec.path).string();
-    fill_input(t, spec, 1, "x");
-    return t.values();
-  };
-  EXPECT_EQ(fill({2, 3, 4}, "file(x.npy)"), stored.values());
-  EXPECT_EQ(fill({6, 4}, "file(x.safetensors, tensor=h)"), stored.values());
-  EXPECT_EQ(fill({24}, "file(x.npy)"), stored.values());
-  EXPECT_THROW(fill({4, 6}, "file(x.npy)"), InputError);
-  EXPECT_THROW(fill({25}, "file(x.npy)"), InputError);
-  EXPECT_THROW(fill({24}, "file(x.safetensors)"), InputError);
-  write_npy(folder_ / "fp32.npy", Tensor(fp32, {24}));
-  EXPECT_THROW(fill({24}, "file(fp32.npy)"), InputError);
-}
-
 TEST_F(SuiteTest, AGradientIsStoredLikeItsTensor) {
   const Suite suite = read(
       "op = \"gelu\"\n[[case]]\ndirection = \"backward_local\"\nprecision = \"bf16:fp32:fp16\"\n"
@@ -196,14 +171,6 @@ TEST_F(SuiteTest, TheSuitesOfTheTreeAreGood) {
         std::string(OPBOUND_SOURCE_DIR) + "/suites/" + std::string(op.name) + ".toml";
     EXPECT_FALSE(read_suite(path).cases.empty()) << path;
   }
-}
-
-TEST(InputText, IsReadAsItIsWritten) {
-  for (const std::string text :
-       {"normal", "normal(sigma=5)", "normal(mean=-0.1, sigma=1e-30)", "constant(value=-inf)",
-        "worst(a b/worst.txt)", "file(x.npy)", "file(a, b.safetensors, tensor=h.0, c)"})
-    EXPECT_EQ(to_string(parse_input(text)), text);
-  EXPECT_EQ(to_string(parse_input(" normal ( sigma = 5 , mean = 1 ) ")), "normal(mean=1, sigma=5)");
 }
 
 // ---- what is refused
@@ -350,24 +317,6 @@ TEST_F(SuiteTest, RefusesInputsThatDoNotSuitTheFormat) {
             "gelu.toml:5: x: none.txt: no such file, expected a file that exists");
 }
 
-TEST_F(SuiteTest, RefusesListsOfWorstCasesThatAreNone) {
-  Tensor t(bf16, {4});
-  const auto message = [&](const std::string& text) {
-    const std::string path = write("w.txt", text);
-    try {
-      fill_input(t, {"worst", {}, path, ""}, 1, "x");
-    } catch (const InputError& e) {
-      return std::string(e.what()).substr(folder_.string().size() + 1);
-    }
-    return std::string();
-  };
-  EXPECT_EQ(message("# nothing\n"), "w.txt: no values, expected one hexadecimal number a line");
-  for (const std::string bad : {"1.5", "0x", "0x1.8p+1 0x1", "-", "0x-1", "0x1p+99999", "nan"})
-    EXPECT_EQ(message("0x1p+0\n" + bad + "\n"),
-              "w.txt:2: '" + bad + "', expected a hexadecimal number such as -0x1.8p-3");
-  EXPECT_EQ(message("0x1.01p+0"), "w.txt:1: '0x1.01p+0', expected a value that bf16 holds");
-}
-
 TEST_F(SuiteTest, RefusesTooManyCombinations) {
   std::string seeds = "0";
   for (int i = 1; i < 400; ++i) seeds += ", " + std::to_string(i);
@@ -378,10 +327,22 @@ TEST_F(SuiteTest, RefusesTooManyCombinations) {
             "gelu.toml:2: case: too many combinations, expected at most 100000");
 }
 
-TEST(InputRefusal, IntegersComeFromFilesOnly) {
-  Tensor labels(Element::int32, {4});
-  EXPECT_THROW(fill_input(labels, InputSpec{}, 1, "labels"), InputError);
-  EXPECT_THROW(fill_input(labels, {"worst", {}, "w.txt", ""}, 1, "labels"), InputError);
+// Whatever a file holds, it is a suite or an InputError that names it.
+TEST_F(SuiteTest, SurvivesMutations) {
+  const std::string good = minimal +
+                           "input = [{x = \"normal(sigma=2)\"}, {x = {kind = \"one_hot\"}}]\n"
+                           "attributes = {approximate = \"none\"}\nseed = [1, 2]\n";
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    std::string text = good;
+    for (std::uint64_t k = 0; k < 1 + i % 3; ++k) {
+      const std::size_t at = philox_word(1, i, 2 * k) % text.size();
+      const char c = static_cast<char>(philox_word(1, i, 2 * k + 1));
+      if (i % 2 == 0) text[at] = c;
+      if (i % 2 == 1) text.erase(at, static_cast<unsigned char>(c) % 8);
+    }
+    const std::string message = refusal(text);
+    EXPECT_TRUE(message.empty() || message.starts_with("gelu.toml")) << text << message;
+  }
 }
 
 }  // namespace
