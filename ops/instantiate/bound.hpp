@@ -67,7 +67,7 @@ struct BoundOf {
   static void round_saved(BoundArray& a, const Format& store) {
     for (std::size_t i = 0; i < a.value.size(); ++i) {
       const double stored = round_to(store, a.value[i]);
-      const double mine = abs(stored - a.value[i]);
+      const double mine = stored == a.value[i] ? 0 : abs(stored - a.value[i]);  // inf - inf is NaN
       a.value[i] = stored;
       if (!detail::is_finite(stored)) {
         if (mine != 0) a.radius[i] = detail::infinite;
