@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "ops/precision.hpp"
 #include "suites/error.hpp"
@@ -157,7 +158,7 @@ Accepted accepted_values(const Exact& exact, double bound, const Store& store) {
   const auto edge = [&](std::int64_t good, std::int64_t bad) {
     if (!exceeds(bad)) return value_of(f, bad);
     while (good + 1 != bad && good - 1 != bad) {
-      const std::int64_t between = good + (bad - good) / 2;
+      const std::int64_t between = std::midpoint(good, bad);
       (exceeds(between) ? bad : good) = between;
     }
     return value_of(f, good);

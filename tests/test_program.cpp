@@ -1,0 +1,227 @@
+// opbound list, run, table: what a user sees, and the exit codes.
+#include <unistd.h>
+#include <csignal>
+#include <thread>
+
+#include "ops/op.hpp"
+#include "reports/history.hpp"
+#include "suites/input.hpp"
+#include "tests/program.hpp"
+
+namespace opbound {
+namespace {
+
+const std::string small_suite = R"toml(op = "gelu"
+[[case]]
+name = "small"
+precision = ["fp32", "bf16:fp32:bf16"]
+shape = [64]
+[[case]]
+name = "larger"
+tier = "full"
+precision = "fp32"
+shape = [128]
+)toml";
+
+/// The form that cancels, judged by the bound of the one that does not.
+const std::string naive_suite = R"toml(op = "gelu"
+[[case]]
+precision = "bf16:fp32:bf16"
+variant = "one_plus_erf"
+declare = "erfc"
+shape = [65536]
+input = {x = "every_pattern"}
+)toml";
+
+TEST_F(Program, says_its_version_and_how_it_is_used) {
+  const Ran version = opbound("--version");
+  EXPECT_EQ(version.code, 0);
+  EXPECT_TRUE(version.out.starts_with("opbound 0."));
+  const Ran help = opbound("--help");
+  EXPECT_EQ(help.code, 0);
+  for (const char* word : {"run", "list", "table", "explain", "check", "Exit codes"})
+    EXPECT_NE(help.out.find(word), std::string::npos) << word;
+  EXPECT_EQ(opbound("run --help").code, 0);
+}
+
+TEST_F(Program, lists_every_op_variant_generator_and_format) {
+  const Ran ran = opbound("list");
+  EXPECT_EQ(ran.code, 0);
+  for (const Op& op : all_ops()) {
+    EXPECT_NE(ran.out.find(op.math), std::string::npos) << op.name;
+    for (const Variant& v : op.variants)
+      EXPECT_NE(ran.out.find(v.formula), std::string::npos) << v.name;
+  }
+  for (const GeneratorInfo& g : all_generators())
+    EXPECT_NE(ran.out.find("\n" + std::string(g.kind) + " "), std::string::npos) << g.kind;
+  for (const Format& f : all_formats)
+    EXPECT_NE(ran.out.find("\n" + std::string(name_of(f)) + " "), std::string::npos);
+}
+
+TEST_F(Program, lists_the_suites_of_the_folder_it_is_in) {
+  put("suites/gelu.toml", small_suite);
+  const Ran suites = opbound("list suites");
+  EXPECT_EQ(suites.code, 0);
+  EXPECT_NE(suites.out.find("suites/gelu.toml"), std::string::npos);
+  const Ran cases = opbound("list cases");
+  EXPECT_NE(cases.out.find("small: forward fp32 approximate=none erfc n=64 x=normal seed=1\n"),
+            std::string::npos)
+      << cases.out;
+  EXPECT_NE(opbound("list variants").out.find("one_plus_erf"), std::string::npos);
+}
+
+TEST_F(Program, runs_a_tier_and_appends_its_records) {
+  put("suites/gelu.toml", small_suite);
+  const Ran quick = opbound("run --out r.jsonl");
+  EXPECT_EQ(quick.code, 0) << quick.err;
+  EXPECT_EQ(quick.err, "");
+  EXPECT_NE(quick.out.find("\nwithin 2, vacuous 0, skipped 0, undecided 0, exceeds 0, failed 0; "
+                           "128 elements checked\n"),
+            std::string::npos)
+      << quick.out;
+  const Ran full = opbound("run suites/gelu.toml --tier full --out r.jsonl --quiet");
+  EXPECT_EQ(full.out,
+            "within 3, vacuous 0, skipped 0, undecided 0, exceeds 0, failed 0; "
+            "256 elements checked\n");
+  EXPECT_EQ(read_records(path("r.jsonl")).size(), 5U);
+}
+
+TEST_F(Program, runs_the_cases_whose_name_or_description_contains_a_text) {
+  put("suites/gelu.toml", small_suite);
+  const auto first_word = [&](const std::string& words) {
+    return opbound("run --quiet " + words).out.substr(0, 9);
+  };
+  EXPECT_EQ(first_word("--case small"), "within 2,");
+  EXPECT_EQ(first_word("--case bf16:"), "within 1,");
+  EXPECT_EQ(first_word("--tier full --case larger"), "within 1,");
+  refusal("run --case larger");
+}
+
+TEST_F(Program, an_exact_description_chooses_one_case_only) {
+  put("suites/gelu.toml", small_suite + "seed = [1, 11]\n");
+  const Ran ran = opbound(
+      "run --tier full --out r.jsonl --case "
+      "'forward fp32 approximate=none erfc n=128 x=normal seed=1'");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(read_records(path("r.jsonl")).size(), 1U);
+}
+
+TEST_F(Program, finds_that_one_plus_erf_is_not_erfc) {
+  put("gelu.toml", naive_suite);
+  const Ran ran = opbound("run gelu.toml --out r.jsonl");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_NE(ran.out.find("exceeds"), std::string::npos);
+  const std::vector<Record> records = read_records(path("r.jsonl"));
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].verdict, Verdict::exceeds);
+  ASSERT_TRUE(records[0].worst.has_value());
+  EXPECT_LT(records[0].worst->input.at(0).second, -4);
+}
+
+TEST_F(Program, a_missing_device_is_skipped_and_counts_only_where_it_is_required) {
+  put("suites/gelu.toml", small_suite);
+  const Ran ran = opbound("run --quiet --device cuda:63 --out r.jsonl");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(ran.out.starts_with("within 0, vacuous 0, skipped 2,")) << ran.out;
+  EXPECT_FALSE(read_records(path("r.jsonl")).at(0).reason.empty());
+  EXPECT_EQ(opbound("run --quiet --device cuda:63 --require cuda").code, 3);
+  EXPECT_EQ(opbound("run --quiet --require cuda").code, 3);
+  EXPECT_EQ(opbound("run --quiet --require own --require cpu").code, 0);
+}
+
+TEST_F(Program, a_finding_outranks_what_is_missing) {
+  put("gelu.toml", naive_suite);
+  EXPECT_EQ(opbound("run gelu.toml --quiet --require cuda:63").code, 1);
+}
+
+TEST_F(Program, prints_the_table_of_a_file_in_every_style) {
+  put("suites/gelu.toml", small_suite);
+  const Ran ran = opbound("run --out r.jsonl");
+  EXPECT_EQ(opbound("table r.jsonl").out, ran.out);
+  EXPECT_TRUE(opbound("table r.jsonl --markdown").out.starts_with("| op |"));
+  EXPECT_TRUE(opbound("table r.jsonl --csv").out.starts_with("op,"));
+  opbound("run --out r.jsonl");
+  const auto lines = [&](const std::string& words) {
+    const std::string text = opbound(words).out;
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  EXPECT_EQ(lines("table r.jsonl --csv --all"), lines("table r.jsonl --csv") + 2);
+}
+
+TEST_F(Program, refuses_wrong_use_and_wrong_files_in_one_line) {
+  put("suites/gelu.toml", small_suite);
+  put("bad/gelu.toml", "op = \"gelu\"\n[[case]]\nprecison = \"fp32\"\nshape = [8]\n");
+  put("empty.jsonl", "");
+  put("other.jsonl", "{\"schema\":9}\n");
+  opbound("run --out torn.jsonl");
+  put("torn.jsonl", get("torn.jsonl") + "{\"schema\":1,\"kind\"");
+  std::filesystem::create_directories(path("none"));
+  for (const char* words : {"",
+                            "nonsense",
+                            "run --nonsense",
+                            "run --tier daily",
+                            "run --device tpu",
+                            "run --device cuda:x",
+                            "run --provider cudnn",
+                            "run missing.toml",
+                            "run --suites none",
+                            "run --suites missing",
+                            "run --out none",
+                            "run --out /dev/null/r.jsonl",
+                            "run --out other.txt/r.jsonl",
+                            "run --out suites/gelu.toml",
+                            "run bad/gelu.toml",
+                            "list nonsense",
+                            "table",
+                            "table missing.jsonl",
+                            "table empty.jsonl",
+                            "table other.jsonl",
+                            "table torn.jsonl",
+                            "table --csv --markdown torn.jsonl",
+                            "explain missing.jsonl",
+                            "explain empty.jsonl",
+                            "explain torn.jsonl:1",
+                            "check",
+                            "check --op gelu"})
+    refusal(words);
+  EXPECT_NE(refusal("run bad/gelu.toml").find("bad/gelu.toml:3: "), std::string::npos);
+}
+
+TEST_F(Program, a_full_disk_is_one_line_and_no_record_is_lost) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  put("suites/gelu.toml", small_suite);
+  EXPECT_NE(refusal("run --out /dev/full").find("No space left"), std::string::npos);
+  EXPECT_EQ(shell(OPBOUND_PROGRAM " list >/dev/full").code, 2);
+  // records beyond 4 blocks of 512 bytes do not fit: what was written before stays readable
+  const Ran ran =
+      shell("trap '' XFSZ; ulimit -f 4; " OPBOUND_PROGRAM " run --tier full --out r.jsonl");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_FALSE(read_records(path("r.jsonl")).empty());
+}
+
+TEST_F(Program, an_interrupt_keeps_all_finished_records) {
+  std::string seeds = "1";
+  for (int seed = 2; seed <= 2000; ++seed) seeds += ", " + std::to_string(seed);
+  put("gelu.toml", "op = \"gelu\"\nseed = [" + seeds + "]\n[[case]]\nprecision = \"fp32\"\n" +
+                       "shape = [20000]\n");
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string suite = path("gelu.toml"), out = path("r.jsonl");
+    execl(OPBOUND_PROGRAM, OPBOUND_PROGRAM, "run", suite.c_str(), "--out", out.c_str(), "--quiet",
+          nullptr);
+    _exit(99);
+  }
+  while (get("r.jsonl").empty() && waitpid(child, nullptr, WNOHANG) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  kill(child, SIGINT);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  const std::size_t kept = read_records(path("r.jsonl")).size();
+  EXPECT_GE(kept, 1U);
+  EXPECT_LT(kept, 2000U);
+}
+
+}  // namespace
+}  // namespace opbound

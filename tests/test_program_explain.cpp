@@ -1,0 +1,131 @@
+// opbound explain: the same check again, its worst element, and the smallest input that fails.
+#include <regex>
+
+#include "reports/history.hpp"
+#include "suites/rerun.hpp"
+#include "tests/program.hpp"
+
+namespace opbound {
+namespace {
+
+const std::string naive_gelu = R"toml(op = "gelu"
+[[case]]
+precision = "bf16:fp32:bf16"
+variant = "one_plus_erf"
+declare = "erfc"
+shape = [4096]
+input = {x = "normal(sigma=4)"}
+)toml";
+
+/// log(softmax) is -infinity where softmax underflows.
+const std::string naive_log_softmax = R"toml(op = "softmax"
+[[case]]
+direction = ["forward", "backward_local", "backward_full"]
+precision = "fp32"
+attributes = {log = true}
+variant = "log_of_softmax"
+declare = "log_of_sum"
+shape = [8, 300]
+input = {x = "normal(sigma=40)", dy = "normal"}
+)toml";
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(Program, explains_the_worst_record_and_reproduces_its_bits) {
+  put("gelu.toml", naive_gelu);
+  opbound("run gelu.toml --out r.jsonl");
+  const Ran ran = opbound("explain r.jsonl");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(contains(ran.out, "gelu y forward one_plus_erf bf16:fp32:bf16: exceeds"));
+  EXPECT_TRUE(contains(ran.out, "run again: the same bits, fnv1a:"));
+  EXPECT_TRUE(contains(ran.out, "the stored values of x around it"));
+  EXPECT_TRUE(contains(ran.out, "rounding  "));
+}
+
+TEST_F(Program, explains_a_row_with_its_largest_ratios) {
+  put("softmax.toml", naive_log_softmax);
+  opbound("run softmax.toml --out r.jsonl");
+  for (const char* line : {"r.jsonl:1", "r.jsonl --line 2", "r.jsonl:3"}) {
+    const Ran ran = opbound(std::string("explain ") + line);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_TRUE(contains(ran.out, "its block of 300 elements")) << ran.out;
+    EXPECT_TRUE(contains(ran.out, "the same bits")) << ran.out;
+  }
+  refusal("explain r.jsonl:4");
+}
+
+TEST_F(Program, says_when_the_bits_are_others) {
+  put("gelu.toml", naive_gelu);
+  opbound("run gelu.toml --out r.jsonl");
+  put("other.jsonl", std::regex_replace(get("r.jsonl"), std::regex("fnv1a:[0-9a-f]{16}"),
+                                        "fnv1a:0123456789abcdef"));
+  const Ran ran = opbound("explain other.jsonl");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_TRUE(contains(ran.out, "OTHER BITS"));
+}
+
+TEST_F(Program, the_commands_that_it_prints_run_the_very_same_check) {
+  put("suites/softmax.toml", naive_log_softmax);
+  opbound("run --out r.jsonl --quiet");
+  const std::string text = opbound("explain r.jsonl:2").out;
+  std::smatch command;
+  ASSERT_TRUE(std::regex_search(text, command, std::regex("  opbound (run .*)\n"))) << text;
+  opbound(command[1].str() + " --out again.jsonl");
+  const std::vector<Record> records = read_records(path("r.jsonl"));
+  const std::vector<Record> again = read_records(path("again.jsonl"));
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_EQ(again[0].output_hash, records[1].output_hash);
+
+  const std::size_t first = text.find("  op = "), last = text.find("seed = 1\n");
+  std::string suite = text.substr(first, last - first) + "seed = 1\n";
+  put("alone/softmax.toml", suite);
+  opbound("run alone/softmax.toml --out alone.jsonl");
+  ASSERT_EQ(read_records(path("alone.jsonl")).size(), 1U);
+  EXPECT_EQ(read_records(path("alone.jsonl"))[0].output_hash, records[1].output_hash);
+}
+
+class ShrinkProgram : public Program {
+ protected:
+  /// Shrinks the first record of a suite, and runs the program that it writes.
+  std::string shrink(const std::string& op, const std::string& suite) const {
+    put(op + ".toml", suite);
+    opbound("run " + op + ".toml --out r.jsonl");
+    const Ran ran = opbound("explain r.jsonl:1 --shrink --out shown.cpp");
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.out;
+  }
+  void expect_violation() const {
+    if (shell("c++ --version").code != 0) GTEST_SKIP() << "no C++ compiler";
+    const Ran built = shell("c++ -std=c++17 -Wall -Wextra -Werror shown.cpp -o shown");
+    ASSERT_EQ(built.code, 0) << built.err;
+    const Ran shown = shell("./shown");
+    EXPECT_EQ(shown.code, 1);
+    EXPECT_TRUE(contains(shown.out, "VIOLATION"));
+  }
+};
+
+TEST_F(ShrinkProgram, finds_one_simple_number_for_an_elementwise_op) {
+  const std::string text = shrink("gelu", naive_gelu);
+  EXPECT_TRUE(contains(text, "  n = 1\n")) << text;
+  std::smatch x;
+  ASSERT_TRUE(std::regex_search(text, x, std::regex("x\\[0\\] = (-0x1p\\+\\d)"))) << text;
+  expect_violation();
+}
+
+TEST_F(ShrinkProgram, leaves_the_few_elements_of_a_row_that_matter) {
+  const std::string text = shrink("softmax", naive_log_softmax);
+  EXPECT_TRUE(contains(text, "  rows = 1 n = 2\n")) << text;  // one large, one lost
+  expect_violation();
+}
+
+TEST_F(ShrinkProgram, refuses_a_record_that_is_within) {
+  put("softmax.toml", naive_log_softmax);
+  opbound("run softmax.toml --out r.jsonl");
+  refusal("explain r.jsonl:2 --shrink");
+  refusal("explain r.jsonl:1 --out shown.cpp");
+}
+
+}  // namespace
+}  // namespace opbound
