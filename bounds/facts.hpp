@@ -25,10 +25,11 @@ template <Format F>
 struct RoundedFacts {
   static constexpr Format format = F;
   static constexpr double u = F.unit_roundoff();
-  /// Times the largest value it stays 2^20 below eta.
+  /// Times the largest value three times (a factor, a gradient, a loss scale) it stays 2^20 below
+  /// eta, and in fp32's case far above fp64's subnormal numbers, which are slow.
   static constexpr double negligible = F.exponent_max > 500
                                            ? 0x1p-1074
-                                           : F.eta() * power_of_two(-F.exponent_max - 21);
+                                           : F.eta() * power_of_two(-3 * F.exponent_max - 23);
   // Addition and subtraction do not underflow (Hauser 1996): their results are multiples of the
   // smallest subnormal. A square root cannot get small enough to underflow.
   static constexpr LocalError add{u, 0};

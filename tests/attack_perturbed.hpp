@@ -2,12 +2,14 @@
 // teams that add in any order.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <random>
 #include <vector>
 
 #include "bounds/tracked_functions.hpp"
 #include "ops/number.hpp"
+#include "ops/team.hpp"
 #include "reference/mpfr.hpp"
 
 namespace opbound {
