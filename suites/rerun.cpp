@@ -47,11 +47,12 @@ std::vector<int> read_variants(const Op& op, std::string_view text) {
 
 AttributeBytes read_attributes(const Op& op, const Named<AttributeValue>& given) {
   AttributeBytes bytes = op.default_attributes;
-  for (const auto& [name, value] : given) {
-    const auto spec = std::find_if(op.attributes.begin(), op.attributes.end(),
-                                   [&](const AttributeSpec& a) { return a.name == name; });
-    if (spec == op.attributes.end() || !spec->set(bytes, value))
-      throw InputError("record", "attribute " + name + " = " + text_of(value),
+  for (const auto& attribute : given) {
+    const auto spec =
+        std::find_if(op.attributes.begin(), op.attributes.end(),
+                     [&](const AttributeSpec& a) { return a.name == attribute.first; });
+    if (spec == op.attributes.end() || !spec->set(bytes, attribute.second))
+      throw InputError("record", "attribute " + attribute.first + " = " + text_of(attribute.second),
                        spec == op.attributes.end() ? "an attribute of the op" : spec->expected);
   }
   return bytes;
