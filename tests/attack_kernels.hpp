@@ -12,11 +12,11 @@
 
 namespace opbound::attack {
 
-/// The op's algorithm by somebody else: functions moved, sums in random orders. The passes that
+/// The op's algorithm by somebody else: functions moved, sums in the team's order. The passes that
 /// KernelOf runs, in its order.
-template <class Op>
+template <class Op, class Team>
 struct ForeignKernel {
-  Random& random;
+  Team team;
 
   void run(const Call& c) const {
     if (!c.forward.empty()) run_pass<typename Op::forward>(c, c.forward);
@@ -31,15 +31,16 @@ struct ForeignKernel {
       const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
       detail::for_each_part<Pass>([&]<class Part>() {
         for (std::int64_t b = Part::blocks(c.sizes); b-- > 0;)
-          Part::template kernel<Perturbed<T>>(RandomTreeTeam{&random}, problem, io, b);
+          Part::template kernel<Perturbed<T>>(team, problem, io, b);
       });
     });
   }
 };
 
-inline void run_foreign(const Op& op, const Call& call, Random& random) {
-  if (op.name == "gelu") ForeignKernel<gelu>{random}.run(call);
-  if (op.name == "softmax") ForeignKernel<softmax>{random}.run(call);
+template <class Team>
+void run_foreign(const Op& op, const Call& call, const Team& team) {
+  if (op.name == "gelu") ForeignKernel<gelu, Team>{team}.run(call);
+  if (op.name == "softmax") ForeignKernel<softmax, Team>{team}.run(call);
 }
 
 inline CaseSpec case_for(std::string_view op, Direction direction, std::string_view precision,

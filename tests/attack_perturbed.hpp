@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <random>
 #include <vector>
 
+#include "bounds/any_order.hpp"
 #include "bounds/tracked_functions.hpp"
 #include "ops/number.hpp"
 #include "ops/team.hpp"
@@ -205,6 +207,51 @@ struct RandomTreeTeam {
     for (std::int64_t i = n; i-- > 0;) action(i);
   }
 };
+
+/// Adds along a tree; other lengths, and a node's children, in any order.
+struct AlongTree {
+  const SumTree* tree;
+  Random* random;
+
+  template <class F>
+  auto sum(std::int64_t n, F term) const {
+    using T = decltype(term(std::int64_t{0}));
+    const RandomTreeTeam any{random};
+    if (tree->leaves != n || n < 2) return any.sum(n, term);
+    std::vector<T> results;
+    for (const auto& children : tree->nodes) {
+      const auto child = [&](std::int64_t k) {
+        const std::int64_t c = children[static_cast<std::size_t>(k)];
+        return c < n ? term(c) : results[static_cast<std::size_t>(c - n)];
+      };
+      results.push_back(any.sum(static_cast<std::int64_t>(children.size()), child));
+    }
+    return results.back();
+  }
+  template <class F>
+  auto max(std::int64_t n, F term) const {
+    return HostTeam<4>{}.max(n, term);
+  }
+  template <class F>
+  void map(std::int64_t n, F action) const {
+    HostTeam<1>{}.map(n, action);
+  }
+};
+
+/// A random tree: nodes of 2 to `most` children, leaves and results in any order.
+inline SumTree random_tree(Random& random, std::int64_t leaves, int most) {
+  SumTree tree{leaves, {}};
+  std::vector<std::int64_t> open(static_cast<std::size_t>(leaves));
+  std::iota(open.begin(), open.end(), 0);
+  while (open.size() > 1) {
+    std::shuffle(open.begin(), open.end(), random);
+    const auto k = std::min(open.size(), static_cast<std::size_t>(whole(random, 2, most)));
+    tree.nodes.emplace_back(open.end() - static_cast<std::ptrdiff_t>(k), open.end());
+    open.resize(open.size() - k);
+    open.push_back(leaves + static_cast<std::int64_t>(tree.nodes.size()) - 1);
+  }
+  return tree;
+}
 
 }  // namespace attack
 }  // namespace opbound

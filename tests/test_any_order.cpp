@@ -237,36 +237,6 @@ TEST(OneOrder, IsExceededByOthers) {
 
 // ---- one tree
 
-/// A random tree: nodes of 2 to `most` children, leaves and results in any order.
-SumTree random_tree(Random& random, std::int64_t leaves, int most) {
-  SumTree tree{leaves, {}};
-  std::vector<std::int64_t> open(static_cast<std::size_t>(leaves));
-  std::iota(open.begin(), open.end(), 0);
-  while (open.size() > 1) {
-    std::shuffle(open.begin(), open.end(), random);
-    const auto k = std::min(open.size(), static_cast<std::size_t>(whole(random, 2, most)));
-    tree.nodes.emplace_back(open.end() - static_cast<std::ptrdiff_t>(k), open.end());
-    open.resize(open.size() - k);
-    open.push_back(leaves + static_cast<std::int64_t>(tree.nodes.size()) - 1);
-  }
-  return tree;
-}
-
-/// Adds along a tree; the children of one node in any order.
-template <class T>
-T add_along(Random& random, const SumTree& tree, const Row& x) {
-  std::vector<T> results;
-  for (const auto& children : tree.nodes) {
-    const auto child = [&](std::int64_t k) {
-      const auto c = static_cast<std::size_t>(children[static_cast<std::size_t>(k)]);
-      return c < x.size() ? from<T>(x[c]) : results[c - x.size()];
-    };
-    results.push_back(
-        attack::RandomTreeTeam{&random}.sum(static_cast<std::int64_t>(children.size()), child));
-  }
-  return results.back();
-}
-
 template <class T>
 void attack_trees(int rows, std::uint64_t seed) {
   Random random(seed);
@@ -276,11 +246,11 @@ void attack_trees(int rows, std::uint64_t seed) {
     const auto family = static_cast<Family>(row % static_cast<int>(Family::count));
     const Row x =
         make_row(random, family, static_cast<std::size_t>(whole(random, 2, 300)), Facts<T>::format);
-    const SumTree tree = random_tree(random, length(x), attack::chance(random, 2) ? 2 : 9);
+    const SumTree tree = attack::random_tree(random, length(x), attack::chance(random, 2) ? 2 : 9);
     const auto bound = sum_by<Foreigner<T>>(TreeTeam{&tree}, x);
     const Mpfr exact = sum_by<Mpfr>(HostTeam<1>{}, x);
     for (int execution = 0; execution < 4; ++execution) {
-      const T got = add_along<T>(random, tree, x);
+      const T got = sum_by<T>(attack::AlongTree{&tree, &random}, x);
       const double use = attack::use_of(attack::exact_value(got), exact, bound.radius);
       ASSERT_GE(use, 0);
       ASSERT_GE(

@@ -247,6 +247,35 @@ TEST(Certify, AgreesOnNonfiniteInputs) {
   }
 }
 
+TEST(Certify, FailsWhatWasNeverWritten) {
+  for (const auto precision : {"fp32", "bf16:fp32:bf16", "fp32:fp32:e4m3"}) {
+    const CaseSpec spec = case_for("softmax", Direction::forward, precision, {5, 7});
+    const Prepared p = prepare(spec);
+    const OutputCheck c = check(spec, p, own).front();
+    EXPECT_EQ(c.counts.exceeds, 35);
+    EXPECT_EQ(c.nonfinite_mismatch, 35);
+  }
+}
+
+/// A kernel that adds along a revealed tree is within the bound of that tree.
+TEST(Certify, JudgesAKernelByItsTree) {
+  Random random(28);
+  attack::nudge = {cuda_function_errors, attack::Nudge::Way::random, Random(29)};
+  for (int i = 0; i < 60; ++i) {
+    const std::int64_t n = attack::whole(random, 1, 90);
+    const SumTree tree = attack::random_tree(random, n, attack::chance(random, 2) ? 2 : 5);
+    const auto precision = i % 2 == 0 ? "fp32" : "bf16";
+    const auto direction = static_cast<Direction>(i % 3);
+    const CaseSpec spec = case_for("softmax", direction, precision, {4, n});
+    Prepared p = prepare(spec, attack::adversarial_inputs(spec, random));
+    attack::run_foreign(*spec.op, p.call, attack::AlongTree{&tree, &random});
+    const Contract contract{{0}, Contract::Order::tree, cuda_function_errors, tree};
+    for (const OutputCheck& c : check(spec, p, contract)) {
+      EXPECT_EQ(c.counts.exceeds, 0);
+    }
+  }
+}
+
 // ---- end to end
 
 struct Totals {
@@ -315,7 +344,7 @@ void foreign_end_to_end(std::string_view name, std::int64_t elements, std::uint6
   attack::nudge.errors = cuda_function_errors;
   const auto run = [](const Op& op, const Call& c, Random& random) {
     attack::nudge.way = static_cast<attack::Nudge::Way>(attack::whole(random, 1, 3));
-    attack::run_foreign(op, c, random);
+    attack::run_foreign(op, c, attack::RandomTreeTeam{&random});
   };
   end_to_end(name, elements, seed, run, any_order);
 }
