@@ -88,7 +88,8 @@ struct Tally {
   static bool is_worse(const Judgement& a, const Judgement& b) {
     const auto key = [](const Judgement& j) {
       const bool fails = j.verdict == Verdict::exceeds;
-      return std::tuple(fails, j.verdict == Verdict::undecided, j.ratio,
+      return std::tuple(fails, j.verdict == Verdict::undecided, j.verdict != Verdict::vacuous,
+                        j.verdict == Verdict::vacuous ? 0 : j.ratio,
                         std::isnan(j.error_ulp) ? 0 : std::fabs(j.error_ulp));
     };
     return key(a) > key(b);
@@ -191,7 +192,7 @@ OutputCheck check_of(const Open& o, const PassInfo& pass, const Sizes& sizes) {
   c.blocks.total = static_cast<std::uint64_t>(pass.parts[o.part].blocks(sizes));
   c.blocks.certified =
       c.blocks.total - blocks_of(pass.parts[o.part], sizes, o.tensor, o.elements).size();
-  c.ratio = t.worst.ratio;
+  c.ratio = t.worst.verdict == Verdict::vacuous ? 0 : t.worst.ratio;  // of elements that it judges
   c.acceptable_max = t.acceptable_max;
   c.error_ulp_max = t.error_max;
   if (t.numbers > 0) {

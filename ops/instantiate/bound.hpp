@@ -50,7 +50,7 @@ struct BoundOf {
       return run_pass<typename Op::forward, T, K>(c, c.forward, problem, contract, team, {});
     if constexpr (detail::HasBackward<Op>) {
       BoundArrays saved;
-      if (c.direction == Direction::backward_full) {
+      if (c.direction == Direction::backward_full && detail::reads_saved_tensors<Op>()) {
         saved = run_pass<typename Op::forward, T, K>(c, c.forward, problem, contract, team, {});
         for (std::size_t t = 0; t < saved.size(); ++t)
           round_saved<T, K>(saved[t], format_of(c.forward[t].element));

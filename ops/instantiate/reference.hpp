@@ -76,7 +76,7 @@ struct ReferenceOf {
     }
     if constexpr (detail::HasBackward<Op>) {
       Kept<Way> saved;
-      if (c.direction == Direction::backward_full) {
+      if (c.direction == Direction::backward_full && detail::reads_saved_tensors<Op>()) {
         ReferenceArrays unused(c.forward.size());
         run_pass<typename Op::forward>(c, c.forward, way, {}, unused, saved, true);
       }

@@ -28,6 +28,14 @@ Problem<Op> problem_of(const Call& c, int variant) {
   return {from_bytes<typename Op::Attributes>(c.attributes), variant, c.sizes};
 }
 
+/// Does the backward pass read anything that the forward pass computed?
+template <class Op>
+constexpr bool reads_saved_tensors() {
+  for (const TensorSpec& t : Op::backward::tensors)
+    if (t.role == Role::saved) return true;
+  return false;
+}
+
 /// The place of the forward tensor with this name, or -1.
 template <class Op>
 int place_in_forward(std::string_view name) {
