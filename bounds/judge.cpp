@@ -202,7 +202,8 @@ double acceptable_values(const Exact& y, double bound, const Store& store) {
   const Reach from = reach_of(y, -bound), to = reach_of(y, bound);
   double first = store.rounds ? stored(f, from) : toward(f, from, true);
   double last = store.rounds ? stored(f, to) : toward(f, to, false);
-  if (!store.rounds && f.overflow != Overflow::saturate) {
+  const bool may_overflow = std::fabs(y.high) >= f.largest() && f.overflow != Overflow::saturate;
+  if (!store.rounds && may_overflow) {
     if (rounds_to(y, infinite, store)) last = infinite;
     if (rounds_to(y, -infinite, store)) first = -infinite;
   }
