@@ -71,8 +71,8 @@ struct TrackedIo {
   OPBOUND_HD Tracked<T, K> get(int t, std::int64_t i) const {
     const TrackedArray& a = tracked[t];
     if (a.value == nullptr) return from<Tracked<T, K>>(tensors.load_at(t, i));
-    Tracked<T, K> x(from<T>(a.value[i]));
-    x.radius = a.radius[i];
+    auto x = from<Tracked<T, K>>(a.value[i]);  // rounded where the store is wider
+    x.radius = detail::up(x.radius + a.radius[i]);
     if constexpr (K::foreign) x.spread = a.spread[i];
     return x;
   }

@@ -51,6 +51,7 @@ struct Contract {
   Order order = Order::own;      ///< own: this project's kernel, bit for bit
   FunctionErrors functions{};    ///< of any other kernel
   SumTree tree{};                ///< for Order::tree
+  bool theorems = true;  ///< may an op's theorem replace a running bound that it is sharper than?
 };
 
 /// What the bound says of one tensor, row-major: |got - exact| <= radius before the store rounding.

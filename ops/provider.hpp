@@ -37,8 +37,8 @@ class Provider {
   /// What the kernel keeps to when it is declared to be one of these variants.
   virtual Contract contract(const Op& op, std::vector<int> variants) const = 0;
 
-  /// Own bounds of the call's outputs, computed where this provider computes. Throws Unavailable
-  /// where it is not ours.
+  /// Own running bounds of the call's outputs, computed where this provider computes. Throws
+  /// Unavailable where it is not ours.
   virtual BoundArrays own_bounds(const Op& op, const Call& call) const = 0;
 
   /// Runs the call on host memory; every output has been poisoned with NaN.

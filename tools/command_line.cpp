@@ -40,7 +40,9 @@ class Absent final : public Provider {
   std::string device() const override { return device_; }
   std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
   Contract contract(const Op&, std::vector<int> variants) const override {
-    return {std::move(variants), Contract::Order::own, {}, {}};
+    Contract own;
+    own.variants = std::move(variants);
+    return own;
   }
   BoundArrays own_bounds(const Op&, const Call&) const override { throw Unavailable(why_); }
   void run(const Op&, const Call&) const override { throw Unavailable(why_); }

@@ -63,25 +63,26 @@ struct BoundOf {
   }
 
   /// The saved tensor is stored: ours is rounded, and so is theirs, |fl(v') - v'| <= u |v'| + eta.
+  /// Where only the store makes an infinity of ours, or may make one of theirs, nothing is known.
   template <class T, class K>
   static void round_saved(BoundArray& a, const Format& store) {
+    if (!store_rounds(Facts<T>::format, store)) return;
     for (std::size_t i = 0; i < a.value.size(); ++i) {
       const double stored = round_to(store, a.value[i]);
-      const double mine = stored == a.value[i] ? 0 : abs(stored - a.value[i]);  // inf - inf is NaN
+      const bool is_same = stored == a.value[i];
+      const double mine = is_same ? 0 : abs(stored - a.value[i]);
       a.value[i] = stored;
-      if (!detail::is_finite(stored)) {
-        if (mine != 0) a.radius[i] = detail::infinite;
-        continue;
-      }
-      double local = mine;
+      if (is_same && !detail::is_finite(stored)) continue;  // an infinity is stored as one
+      double local = mine, spread = 0;
       if constexpr (K::foreign) {
-        const bool further = store.digits < Facts<T>::format.digits;
-        local = further ? detail::local_term({store.unit_roundoff(), store.eta()},
-                                             abs(stored) + mine, a.spread[i])
-                        : 0;
-        a.spread[i] = detail::up(a.spread[i] + local + mine);
+        local = detail::local_term({store.unit_roundoff(), store.eta()}, abs(stored) + mine,
+                                   a.spread[i]);
+        spread = a.spread[i] = detail::up(a.spread[i] + local + mine);
       }
       a.radius[i] = detail::up(a.radius[i] + local);
+      if (abs(stored) + spread <= store.largest()) continue;
+      a.radius[i] = detail::infinite;
+      if constexpr (K::foreign) a.spread[i] = detail::infinite;
     }
   }
 
@@ -111,7 +112,7 @@ struct BoundOf {
         Part::template kernel<Tracked<T, K>>(team, problem, io, b);
       });
     });
-    if (loads_exactly<Pass, T>(views)) {
+    if (contract.theorems && loads_exactly<Pass, T>(views)) {
       const Arithmetic arithmetic = arithmetic_of<T, K>(contract);
       detail::for_each_part<Pass>(
           [&]<class Part>() { apply_theorem<Part>(c, problem, views, arithmetic, result); });

@@ -17,10 +17,14 @@ class OwnHost final : public Provider {
     return {{"compiler", __VERSION__}, {"mpfr", mpfr_get_version()}, {"gmp", gmp_version}};
   }
   Contract contract(const Op&, std::vector<int> variants) const override {
-    return {std::move(variants), Contract::Order::own, {}, {}};
+    Contract own;
+    own.variants = std::move(variants);
+    return own;
   }
   BoundArrays own_bounds(const Op& op, const Call& call) const override {
-    return op.bound(call, {}, call.variant);
+    Contract running;
+    running.theorems = false;
+    return op.bound(call, running, call.variant);
   }
   void run(const Op& op, const Call& call) const override { op.run(call); }
 };
