@@ -1,6 +1,7 @@
 // This project's kernels on a CUDA device. Host tensors are copied there and the outputs back.
 #include <cuda_runtime.h>
 
+#include <fstream>
 #include <map>
 
 #include "ops/cuda.hpp"
@@ -11,6 +12,13 @@ namespace {
 
 std::string version_text(int v) {  // 13020 -> 13.2
   return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10);
+}
+
+/// The kernel driver's version, "580.159.04"; the CUDA version it supports is another number.
+std::string kernel_driver() {
+  std::ifstream file("/sys/module/nvidia/version");
+  std::string version;
+  return file >> version ? version : "not told";
 }
 
 /// Device copies of the host memory that a call's views point to, each once: saved tensors are
@@ -56,7 +64,8 @@ class OwnDevice final : public Provider {
   std::vector<std::pair<std::string, std::string>> environment() const override {
     return {{"compiler", "nvcc " + std::to_string(__CUDACC_VER_MAJOR__) + "." +
                              std::to_string(__CUDACC_VER_MINOR__) + ", " + __VERSION__},
-            {"cuda_driver", version_text(driver_)},
+            {"driver", kernel_driver()},
+            {"cuda_driver_api", version_text(driver_)},
             {"cuda_runtime", version_text(runtime_)},
             {"compute_capability",
              std::to_string(properties_.major) + "." + std::to_string(properties_.minor)}};
