@@ -43,7 +43,6 @@ OPBOUND_HD double magnitude(const T& x) {
 }
 
 // ---- float and double
-// -----------------------------------------------------------------------------------------------
 
 OPBOUND_HD inline double to_double(double x) { return x; }
 OPBOUND_HD inline double to_double(float x) { return x; }
@@ -114,7 +113,6 @@ struct Conversion<float> {
 };
 
 // ---- Rounded
-// --------------------------------------------------------------------------------------------------------
 
 /// A value of format F (at most fp32's range and 11 digits), every operation rounded once to
 /// nearest even.
@@ -205,7 +203,6 @@ struct Conversion<Rounded<F>> {
 };
 
 // ---- the concept
-// ----------------------------------------------------------------------------------------------------
 
 /// What a kernel may do with its numbers. Copies and a default value are for a team's lanes.
 template <class T>

@@ -1,6 +1,4 @@
 // opbound explain: the same check again, its worst element, and the smallest input that fails.
-#include <regex>
-
 #include "reports/history.hpp"
 #include "suites/rerun.hpp"
 #include "tests/program.hpp"
@@ -33,6 +31,14 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+/// What stands between two texts, from the first occurrence of `before` on; empty if nothing does.
+std::string between(const std::string& text, const std::string& before, const std::string& after) {
+  const std::size_t at = text.find(before);
+  if (at == std::string::npos) return "";
+  const std::size_t first = at + before.size();
+  return text.substr(first, text.find(after, first) - first);
+}
+
 TEST_F(Program, explains_the_worst_record_and_reproduces_its_bits) {
   put("gelu.toml", naive_gelu);
   opbound("run gelu.toml --out r.jsonl");
@@ -59,8 +65,9 @@ TEST_F(Program, explains_a_row_with_its_largest_ratios) {
 TEST_F(Program, says_when_the_bits_are_others) {
   put("gelu.toml", naive_gelu);
   opbound("run gelu.toml --out r.jsonl");
-  put("other.jsonl", std::regex_replace(get("r.jsonl"), std::regex("fnv1a:[0-9a-f]{16}"),
-                                        "fnv1a:0123456789abcdef"));
+  std::string other = get("r.jsonl");
+  const std::string hash = between(other, "\"fnv1a:", "\"");
+  put("other.jsonl", other.replace(other.find(hash), hash.size(), "0123456789abcdef"));
   const Ran ran = opbound("explain other.jsonl");
   EXPECT_EQ(ran.code, 1);
   EXPECT_TRUE(contains(ran.out, "OTHER BITS"));
@@ -70,9 +77,8 @@ TEST_F(Program, the_commands_that_it_prints_run_the_very_same_check) {
   put("suites/softmax.toml", naive_log_softmax);
   opbound("run --out r.jsonl --quiet");
   const std::string text = opbound("explain r.jsonl:2").out;
-  std::smatch command;
-  ASSERT_TRUE(std::regex_search(text, command, std::regex("  opbound (run .*)\n"))) << text;
-  opbound(command[1].str() + " --out again.jsonl");
+  const std::string command = between(text, "  opbound run ", "\n");
+  opbound("run " + command + " --out again.jsonl");
   const std::vector<Record> records = read_records(path("r.jsonl"));
   const std::vector<Record> again = read_records(path("again.jsonl"));
   ASSERT_EQ(again.size(), 1U);
@@ -109,8 +115,7 @@ class ShrinkProgram : public Program {
 TEST_F(ShrinkProgram, finds_one_simple_number_for_an_elementwise_op) {
   const std::string text = shrink("gelu", naive_gelu);
   EXPECT_TRUE(contains(text, "  n = 1\n")) << text;
-  std::smatch x;
-  ASSERT_TRUE(std::regex_search(text, x, std::regex("x\\[0\\] = (-0x1p\\+\\d)"))) << text;
+  EXPECT_TRUE(contains(text, "x[0] = -0x1p+")) << text;  // a power of two
   expect_violation();
 }
 

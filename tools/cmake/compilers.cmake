@@ -15,7 +15,7 @@ if(OPBOUND_CCACHE)
   endforeach()
 endif()
 
-# ---- CUDA: CUDACXX, the PATH, the usual place, or where `tools/setup --cuda` puts nvcc ------------
+# ---- CUDA: CUDACXX, the PATH, the usual place, or where `tools/setup --cuda` puts nvcc ----------
 
 if(OPBOUND_CUDA AND NOT CMAKE_CUDA_COMPILER)
   find_program(OPBOUND_NVCC NAMES $ENV{CUDACXX} nvcc

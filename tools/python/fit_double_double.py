@@ -154,7 +154,7 @@ def all_series():
             coefficients(erf_series, 12),
             ["(-1)^k 2 / (sqrt(pi) k! (2 k + 1)), k < 21; 12 pairs."],
         ),
-        *table("sin_series", coefficients(sin_series, 8), ["(-1)^k / (2 k + 1)!, k < 15; 8 pairs."]),
+        *table("sin_series", coefficients(sin_series, 8), ["(-1)^k / (2k + 1)!, k < 15; 8 pairs."]),
         *table("cos_series", coefficients(cos_series, 9), ["(-1)^k / (2 k)!, k < 15; 9 pairs."]),
     ]
 

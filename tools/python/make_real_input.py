@@ -1,11 +1,12 @@
-"""Trains a small transformer for some hundred steps and keeps what its GELU and softmax saw and gave.
+"""Trains a small transformer and keeps what its GELU and softmax saw and gave.
 
 usage: make_real_input.py OUT.safetensors      (needs PyTorch with a CUDA device, and safetensors)
 
-A byte-level decoder (4 layers, width 256, 4 heads, context 128) learns the source text of Python's own argparse module
-under bf16 autocast. On one batch after training it records, from the third layer:
+A byte-level decoder (4 layers, width 256, 4 heads, context 128) learns the source text of Python's
+own argparse module for some hundred steps under bf16 autocast. From the last batch it records, in
+the third layer:
   gelu.x, gelu.dy        pre-activations and random upstream gradients, bf16
-  gelu.y, gelu.dx        torch.nn.functional.gelu, forward and backward; gelu_tanh.*: approximate="tanh"
+  gelu.y, gelu.dx        torch.nn.functional.gelu; gelu_tanh.*: approximate="tanh"
   softmax.x, softmax.dy  attention logits (causal rows that see all keys are kept whole), bf16
   softmax.y, softmax.dx  torch.softmax; log_softmax.*: torch.log_softmax
   fp32.*                 the same in fp32, on the first part of the inputs
@@ -103,11 +104,13 @@ def main():
         record(kept, prefix + "gelu_tanh", lambda t: F.gelu(t, approximate="tanh"), x, dx)
         record(kept, prefix + "softmax", lambda t: t.softmax(-1), s, ds)
         record(kept, prefix + "log_softmax", lambda t: t.log_softmax(-1), s, ds)
-    made_by = f"torch {torch.__version__} on {torch.cuda.get_device_name()}, make_real_input.py, seed 1"
+    made_by = (f"torch {torch.__version__} on {torch.cuda.get_device_name()}, "
+               "make_real_input.py, seed 1")
     tensors = {name: t.cpu().contiguous() for name, t in kept.items()}
-    for name in [n for n in tensors if n.startswith(("gelu_tanh", "log_softmax", "fp32.gelu_tanh", "fp32.log"))
-                 and n.endswith((".x", ".dy"))]:
-        del tensors[name]  # the same inputs as their sisters
+    shared = ("gelu_tanh", "log_softmax", "fp32.gelu_tanh", "fp32.log_softmax")
+    for name in list(tensors):
+        if name.startswith(shared) and name.endswith((".x", ".dy")):
+            del tensors[name]  # the same inputs as their sisters
     safetensors.torch.save_file(tensors, sys.argv[1], metadata={"made_by": made_by})
     print(made_by, {n: tuple(t.shape) for n, t in tensors.items()}, file=sys.stderr)
 
