@@ -15,6 +15,7 @@ Record compare(Record r, std::string part, std::int64_t count,
   r.kind = CheckKind::agreement;
   r.part = std::move(part);
   r.contract = "bits of the host";
+  r.bound_source = r.contract;
   for (std::int64_t i = 0; i < count; ++i) ++(differs(i) ? r.counts.exceeds : r.counts.within);
   r.counts.checked = r.counts.exceeds + r.counts.within;
   r.verdict = r.counts.exceeds > 0 ? Verdict::exceeds : Verdict::within;
