@@ -71,7 +71,9 @@ target_compile_options(opbound_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:${cud
 
 if(OPBOUND_SANITIZE)
   set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all)
-  target_compile_options(opbound_flags INTERFACE ${sanitizers} -fno-omit-frame-pointer -g1 -O1)
+  # g++ 12 takes instrumented library code for uninitialised reads.
+  target_compile_options(opbound_flags INTERFACE
+    ${sanitizers} -fno-omit-frame-pointer -g1 -O1 -Wno-maybe-uninitialized)
   target_link_options(opbound_flags INTERFACE ${sanitizers})
 elseif(OPBOUND_USE_CUDA)
   # Device builds travel to the GPU machine, whose libstdc++ may be another.
