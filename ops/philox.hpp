@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "ops/format.hpp"
 #include "ops/portable.hpp"
 
 namespace opbound {
@@ -34,6 +35,13 @@ OPBOUND_HD constexpr std::uint32_t philox_word(std::uint64_t seed, std::uint64_t
   };
   const PhiloxKey b = words(block), o = words(offset);
   return philox({b[0], b[1], o[0], o[1]}, words(seed))[index % 4];
+}
+
+/// A cast with stochastic rounding: element `index` of the stream (seed, offset) decides, so the
+/// result is the same whatever thread or grid computes it. E[result] = x to within 2^-32 ulp.
+OPBOUND_HD constexpr double stochastic_cast(const Format& f, double x, std::uint64_t seed,
+                                            std::uint64_t offset, std::uint64_t index) {
+  return round_stochastic(f, x, philox_word(seed, offset, index));
 }
 
 }  // namespace opbound
