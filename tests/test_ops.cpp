@@ -111,7 +111,8 @@ void add_suite(const Op& op) {
   std::map<std::string, std::vector<CaseSpec>> groups;
   const Suite suite = suite_of(op);
   for (const CaseSpec& spec : suite.cases) groups[group_of(spec)].push_back(spec);
-  for (const auto& [name, cases] : groups) add(op.name, name, [cases] { run_cases(cases); });
+  for (const auto& group : groups)
+    add(op.name, group.first, [cases = group.second] { run_cases(cases); });
   add(op.name, "sharp", [cases = suite.cases] { check_sharpness(cases); });
 }
 
