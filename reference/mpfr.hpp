@@ -28,6 +28,7 @@ class PrecisionScope {
         outer_exponent_min_(mpfr_get_emin()),
         outer_exponent_max_(mpfr_get_emax()) {
     assert(bits >= 2);
+    static thread_local const LocalCaches freed_when_the_thread_ends;
     working_precision_bits = bits;
     mpfr_set_emin(mpfr_get_emin_min());
     mpfr_set_emax(mpfr_get_emax_max());
@@ -41,6 +42,14 @@ class PrecisionScope {
   PrecisionScope& operator=(const PrecisionScope&) = delete;
 
  private:
+  /// MPFR keeps constants and spare memory for every thread; a thread's end does not free them.
+  struct LocalCaches {
+    LocalCaches() = default;
+    ~LocalCaches() { mpfr_free_cache2(MPFR_FREE_LOCAL_CACHE); }
+    LocalCaches(const LocalCaches&) = delete;
+    LocalCaches& operator=(const LocalCaches&) = delete;
+  };
+
   mpfr_prec_t outer_bits_;
   mpfr_exp_t outer_exponent_min_;
   mpfr_exp_t outer_exponent_max_;
