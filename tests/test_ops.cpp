@@ -63,6 +63,7 @@ void find_fault(const Fault& fault) {
 
 /// A variant that cancels has an honest, wide bound; the default one must be sharp: approached in
 /// fp32, and for every 16-bit input of an elementwise op nearly a test of bits.
+/// The two figures are not bounds: they are what this project asks of its own sharpness.
 void check_sharpness(const std::vector<CaseSpec>& cases) {
   const auto own = own_host_provider();
   double largest_fp32_ratio = 0;
