@@ -54,8 +54,30 @@ struct AnyOrderTeam {
   }
 
   template <class F>
+  bool any(std::int64_t n, F predicate) const {
+    return HostTeam<1>{}.any(n, predicate);
+  }
+
+  template <class F>
   void map(std::int64_t n, F action) const {
     HostTeam<1>{}.map(n, action);
+  }
+  void barrier() const {}
+
+  template <class F>
+  auto serial_sum(std::int64_t n, F term) const {
+    return sum(n, term);
+  }
+  /// Rounded products added in any order; a fused multiply-add leaves roundings out.
+  template <class A, class B>
+  auto dot(std::int64_t n, A a, B b) const {
+    return sum(n, [&](std::int64_t i) { return a(i) * b(i); });
+  }
+
+  /// A reduction of its own kind brings the rule for every order with it.
+  template <class Kind, class F>
+  auto reduce(std::int64_t n, F term) const {
+    return Kind::any_order(n, term);
   }
 
  private:
@@ -127,10 +149,13 @@ struct SumTree {
   std::vector<std::vector<std::int64_t>> nodes;
 };
 
-/// Sums along one tree, revealed by probing (Xie et al. 2025) or declared; other lengths fall back
-/// to any order. A node with k > 2 children adds them in any order: (k - 1) u sum |children|.
-struct TreeTeam {
+/// Sums along one tree, revealed by probing (Xie et al. 2025) or declared; other lengths, and all
+/// where there is no tree, fall back to any order, and so do the sums that one lane makes. A node
+/// with k > 2 children adds them in any order: (k - 1) u sum |children|.
+struct TreeTeam : AnyOrderTeam {
   const SumTree* tree;
+
+  explicit TreeTeam(const SumTree* t) : tree(t) {}
 
   template <class F>
   auto sum(std::int64_t n, F term) const {
@@ -146,14 +171,6 @@ struct TreeTeam {
       results.push_back(AnyOrderTeam{}.sum(static_cast<std::int64_t>(children.size()), child));
     }
     return results.back();
-  }
-  template <class F>
-  auto max(std::int64_t n, F term) const {
-    return HostTeam<1>{}.max(n, term);
-  }
-  template <class F>
-  void map(std::int64_t n, F action) const {
-    HostTeam<1>{}.map(n, action);
   }
 };
 

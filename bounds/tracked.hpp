@@ -26,6 +26,7 @@
 
 #include "bounds/facts.hpp"
 #include "ops/number.hpp"
+#include "ops/precision.hpp"
 
 namespace opbound {
 
@@ -177,7 +178,7 @@ OPBOUND_HD bool is_infinite_quotient(Tracked<T, K> a, Tracked<T, K> b) {
 // ---- operations
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> operator+(Tracked<T, K> a, Tracked<T, K> b) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> operator+(Tracked<T, K> a, Tracked<T, K> b) {
   const T sum = a.value + b.value;
   if (!detail::is_finite(to_double(sum)))
     return detail::not_finite<T, K>(sum, detail::is_infinite_sum(a, b));
@@ -221,7 +222,7 @@ OPBOUND_HD Propagated propagate_product(Tracked<T, K> a, Tracked<T, K> b) {
 }  // namespace detail
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> operator*(Tracked<T, K> a, Tracked<T, K> b) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> operator*(Tracked<T, K> a, Tracked<T, K> b) {
   const T product = a.value * b.value;
   if (!detail::is_finite(to_double(product)))
     return detail::not_finite<T, K>(product, detail::is_infinite_product(a, b));
@@ -231,7 +232,7 @@ OPBOUND_HD Tracked<T, K> operator*(Tracked<T, K> a, Tracked<T, K> b) {
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> b) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> b) {
   const T quotient = a.value / b.value;
   const double q = to_double(quotient);
   if (!detail::is_finite(q))
@@ -252,7 +253,7 @@ OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> b) {
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> fma(Tracked<T, K> a, Tracked<T, K> b, Tracked<T, K> c) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> fma(Tracked<T, K> a, Tracked<T, K> b, Tracked<T, K> c) {
   if constexpr (!requires { Facts<T>::fused; }) {
     return a * b + c;  // a type without a fused operation of its own
   } else {
@@ -276,7 +277,7 @@ OPBOUND_HD Tracked<T, K> fma(Tracked<T, K> a, Tracked<T, K> b, Tracked<T, K> c) 
 /// Over the reals a root of a negative number is none: the algorithm, and every execution of it,
 /// has to see to it that there is none (sums of squares, max with 0).
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> sqrt(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> sqrt(Tracked<T, K> a) {
   const T root = sqrt(a.value);
   if (!detail::is_finite(to_double(root)))
     return detail::not_finite<T, K>(root, detail::is_exact_infinity(a));
@@ -317,6 +318,34 @@ template <class T, class K>
 OPBOUND_HD Tracked<T, K> pivot(Tracked<T, K> x) {
   if (detail::is_finite(to_double(x))) x.radius = 0;
   return x;
+}
+
+/// The value is stored: ours is rounded, and so is theirs, |fl(v') - v'| <= u |v'| + eta. Where
+/// only the store makes an infinity of ours, or may make one of theirs, nothing is known.
+template <class T, class K>
+OPBOUND_APART OPBOUND_HD Tracked<T, K> stored_in(const Format& f, Tracked<T, K> x) {
+  if constexpr (!requires { Facts<T>::format; }) {
+    return x;  // a type of the reference: over the reals storing changes nothing
+  } else {
+    if (!store_rounds(Facts<T>::format, f)) return x;
+    const double v = to_double(x), stored = round_to(f, v);
+    const bool is_same = stored == v;
+    const double mine = is_same ? 0 : abs(stored - v);
+    Tracked<T, K> r = x;
+    r.value = from<T>(stored);
+    if (is_same && !detail::is_finite(stored)) return r;  // an infinity is stored as one
+    double local = mine;
+    if constexpr (K::foreign) {
+      local = detail::local_term({f.unit_roundoff(), f.eta()}, abs(stored) + mine, x.spread);
+      r.spread = detail::up(x.spread + local + mine);
+    }
+    r.radius = detail::up(x.radius + local);
+    if (!(abs(stored) + r.spread <= f.largest())) {
+      r.radius = detail::infinite;
+      if constexpr (K::foreign) r.spread = detail::infinite;
+    }
+    return r;
+  }
 }
 
 namespace detail {

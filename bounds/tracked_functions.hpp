@@ -59,7 +59,8 @@ OPBOUND_HD LocalError declared_error(Function f) {
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> finish_function(Function f, T value, Propagated p, bool exact = false) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> finish_function(Function f, T value, Propagated p,
+                                                       bool exact = false) {
   return finish<T, K>(value, p, declared_error<T, K>(f), Facts<T>::function(f), exact);
 }
 
@@ -68,8 +69,8 @@ OPBOUND_HD Tracked<T, K> finish_function(Function f, T value, Propagated p, bool
 /// of |x| eta around an exact 0. Below `negligible` no product reaches eta again, and less need not
 /// be claimed.
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> finish_vanishing(Function f, T value, Propagated p, double cap,
-                                          bool exact) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> finish_vanishing(Function f, T value, Propagated p,
+                                                        double cap, bool exact) {
   LocalError ours = Facts<T>::function(f);
   if (to_double(value) == 0) ours.absolute = min(ours.absolute, up(max(cap, Facts<T>::negligible)));
   return finish<T, K>(value, p, declared_error<T, K>(f), ours, exact);
@@ -109,7 +110,8 @@ OPBOUND_HD Propagated propagate_exponential(Tracked<T, K> a, double largest, dou
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> exponential(Function f, Tracked<T, K> a, T value, double scale) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> exponential(Function f, Tracked<T, K> a, T value,
+                                                   double scale) {
   if (!is_finite(to_double(value))) return not_finite<T, K>(value, is_exact_infinity(a));
   if (is_exact_infinity(a)) return Tracked<T, K>(value);
   const double at = to_double(a);
@@ -121,7 +123,8 @@ OPBOUND_HD Tracked<T, K> exponential(Function f, Tracked<T, K> a, T value, doubl
 
 /// log-like of a positive s (s = a, or 1 + a): |log s' - log s| <= -log1p(-r / s').
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> logarithm(Function f, Tracked<T, K> a, T value, double s, bool exact) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> logarithm(Function f, Tracked<T, K> a, T value, double s,
+                                                 bool exact) {
   if (!is_finite(to_double(value)))
     return not_finite<T, K>(value,
                             is_exact_infinity(a) || (s == 0 && a.radius == 0 && a.spread == 0));
@@ -137,7 +140,8 @@ OPBOUND_HD Tracked<T, K> logarithm(Function f, Tracked<T, K> a, T value, double 
 
 /// f with |f'| <= slope near the argument.
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> smooth(Function f, Tracked<T, K> a, T value, double slope, bool exact) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> smooth(Function f, Tracked<T, K> a, T value, double slope,
+                                              bool exact) {
   if (!is_finite(to_double(value))) return not_finite<T, K>(value, false);
   return finish_function<T, K>(f, value, {times(slope, a.radius), times(slope, a.spread)}, exact);
 }
@@ -162,17 +166,17 @@ OPBOUND_HD inline double tanh_slope(double t) {
 }  // namespace detail
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> exp(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> exp(Tracked<T, K> a) {
   return detail::exponential<T, K>(Function::exp, a, exp(a.value), 1);
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> exp2(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> exp2(Tracked<T, K> a) {
   return detail::exponential<T, K>(Function::exp2, a, exp2(a.value), 0x1.62e42fefa39f0p-1);
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> expm1(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> expm1(Tracked<T, K> a) {
   const T value = expm1(a.value);
   if (!detail::is_finite(to_double(value)))
     return detail::not_finite<T, K>(value, detail::is_exact_infinity(a));
@@ -184,34 +188,34 @@ OPBOUND_HD Tracked<T, K> expm1(Tracked<T, K> a) {
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> log(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> log(Tracked<T, K> a) {
   const T value = log(a.value);
   return detail::logarithm<T, K>(Function::log, a, value, to_double(a),
                                  detail::is_exactly(a.value, 1) && to_double(value) == 0);
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> log1p(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> log1p(Tracked<T, K> a) {
   return detail::logarithm<T, K>(Function::log1p, a, log1p(a.value),
                                  detail::one_plus(a.value) * detail::shrink, to_double(a) == 0);
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> tanh(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> tanh(Tracked<T, K> a) {
   const double slope = detail::tanh_slope(detail::nearest_argument(a));
   return detail::smooth<T, K>(Function::tanh, a, tanh(a.value), slope,
                               to_double(a) == 0 || detail::is_exact_infinity(a));
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> erf(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> erf(Tracked<T, K> a) {
   const double slope = detail::erf_slope(detail::nearest_argument(a));
   return detail::smooth<T, K>(Function::erf, a, erf(a.value), slope,
                               to_double(a) == 0 || detail::is_exact_infinity(a));
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> erfc(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> erfc(Tracked<T, K> a) {
   const T value = erfc(a.value);
   if (!detail::is_finite(to_double(value))) return detail::not_finite<T, K>(value, false);
   const double slope = detail::erf_slope(detail::nearest_argument(a));
@@ -224,12 +228,12 @@ OPBOUND_HD Tracked<T, K> erfc(Tracked<T, K> a) {
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> sin(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> sin(Tracked<T, K> a) {
   return detail::smooth<T, K>(Function::sin, a, sin(a.value), 1, to_double(a) == 0);
 }
 
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> cos(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> cos(Tracked<T, K> a) {
   const T value = cos(a.value);
   return detail::smooth<T, K>(Function::cos, a, value, 1,
                               to_double(a) == 0 && detail::is_exactly(value, 1));
@@ -237,7 +241,7 @@ OPBOUND_HD Tracked<T, K> cos(Tracked<T, K> a) {
 
 /// |1/sqrt(s') - 1/sqrt(s)| <= (1/sqrt(s')) ((1 - r/s')^(-1/2) - 1)
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> rsqrt(Tracked<T, K> a) {
+OPBOUND_APART OPBOUND_HD Tracked<T, K> rsqrt(Tracked<T, K> a) {
   const T value = rsqrt(a.value);
   const double s = to_double(a);
   if (!detail::is_finite(to_double(value)))

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ops/describe.hpp"
+#include "ops/precision.hpp"
 
 namespace opbound {
 
@@ -62,6 +63,11 @@ bool convert(const AttributeValue& value, const std::array<std::string_view, 4>&
       return true;
     }
     return false;
+  } else if constexpr (std::is_same_v<M, Format>) {
+    const auto* word = std::get_if<std::string>(&value);
+    const auto format = word == nullptr ? std::nullopt : format_named(*word);
+    if (format) to = *format;
+    return format.has_value();
   } else {
     if constexpr (std::is_same_v<M, double>) {
       if (const auto* whole = std::get_if<std::int64_t>(&value)) {
@@ -85,6 +91,7 @@ std::string expected_of(const std::array<std::string_view, 4>& words) {
   }
   return std::is_same_v<M, bool>     ? "true or false"
          : std::is_same_v<M, double> ? "a number"
+         : std::is_same_v<M, Format> ? "one of fp64, fp32, tf32, bf16, fp16, e4m3, e5m2"
                                      : "a whole number";
 }
 
@@ -105,6 +112,8 @@ AttributeSpec attribute_spec() {
     const M value = from_bytes<A>(bytes).*field.member;
     if constexpr (std::is_enum_v<M>) {
       return std::string(field.words[static_cast<std::size_t>(value)]);
+    } else if constexpr (std::is_same_v<M, Format>) {
+      return std::string(name_of(value));
     } else {
       return value;
     }

@@ -13,16 +13,16 @@
 namespace opbound {
 
 enum class Role : std::uint8_t {
-  in,     ///< a floating-point input
-  index,  ///< integers below the size of an axis: labels, token ids
-  mask,   ///< booleans
-  state,  ///< read and written: moments, scales
-  saved,  ///< what the forward pass wrote for the backward pass
-  rng,    ///< seed and offset
-  out
+  in,       ///< a floating-point input
+  index,    ///< integers below the size of a dimension: labels, token ids
+  mask,     ///< booleans
+  saved,    ///< what the forward pass wrote for the backward pass
+  scratch,  ///< what one part leaves for a later one, or a block for itself; nobody judges it
+  out       ///< judged by its bound; integers and booleans: exactly
 };
 
-inline constexpr int max_dims = 4;
+inline constexpr int max_axes = 4;  ///< of a tensor
+inline constexpr int max_dims = 8;  ///< of an op
 inline constexpr int max_tensors = 16;
 using Sizes = std::array<std::int64_t, max_dims>;
 
@@ -30,14 +30,26 @@ using Sizes = std::array<std::int64_t, max_dims>;
 struct TensorSpec {
   Role role;
   std::string_view name;
-  std::array<std::string_view, max_dims> dims;
+  std::array<std::string_view, max_axes> dims;
+  /// What it is stored in: "storage", "compute", "output", a format, "int64", "boolean", or an
+  /// attribute that names a format. Empty: a saved tensor and a gradient "dx" are stored as the
+  /// forward pass's tensor of that name, inputs in the storage format, outputs in the output
+  /// format, scratch in the compute format.
+  std::string_view element{};
+  std::string_view below{};  ///< the dimension that bounds an index tensor's integers
 
   constexpr int rank() const {
     int r = 0;
     for (const auto d : dims) r += d.empty() ? 0 : 1;
     return r;
   }
-  constexpr bool is_written() const { return role == Role::out || role == Role::state; }
+  constexpr bool is_written() const { return role == Role::out || role == Role::scratch; }
+  constexpr bool is_judged() const { return role == Role::out; }
+  constexpr TensorSpec as(std::string_view stored) const {
+    TensorSpec t = *this;
+    t.element = stored;
+    return t;
+  }
 };
 
 namespace detail {
@@ -51,16 +63,32 @@ template <class... D>
 constexpr TensorSpec in(std::string_view name, D... dims) {
   return detail::spec(Role::in, name, dims...);
 }
+/// Integers from 0 to the size of dimension `below` - 1, and whatever else the op gives a meaning.
+template <class... D>
+constexpr TensorSpec index(std::string_view name, std::string_view below, D... dims) {
+  TensorSpec t = detail::spec(Role::index, name, dims...).as("int64");
+  t.below = below;
+  return t;
+}
+template <class... D>
+constexpr TensorSpec mask(std::string_view name, D... dims) {
+  return detail::spec(Role::mask, name, dims...).as("boolean");
+}
 template <class... D>
 constexpr TensorSpec saved(std::string_view name, D... dims) {
   return detail::spec(Role::saved, name, dims...);
+}
+template <class... D>
+constexpr TensorSpec scratch(std::string_view name, D... dims) {
+  return detail::spec(Role::scratch, name, dims...);
 }
 template <class... D>
 constexpr TensorSpec out(std::string_view name, D... dims) {
   return detail::spec(Role::out, name, dims...);
 }
 
-/// One attribute: a member of the op's Attributes; an enumerated one lists its words in order.
+/// One attribute: a member of the op's Attributes; an enumerated one lists its words in order; a
+/// Format takes the name of one.
 template <class A, class M>
 struct Field {
   std::string_view name;

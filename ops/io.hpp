@@ -3,6 +3,8 @@
 // A kernel sees tensors by their place in the pass's list and elements by their row-major index:
 //   io.get(x, i)          -> T
 //   io.put(y, i, value)
+//   io.index(labels, i), io.put_index(mask, i, k): integers and booleans, exact
+//   io.is_finite(x, i): of an input as it is stored, so that a kernel may branch on it
 // Loading rounds to the compute format where the storage format is wider; storing rounds to the
 // tensor's format. Definitions may pass a gauge to put: the last sum with every term replaced by
 // its magnitude.
@@ -29,6 +31,9 @@ struct Bindings {
     store(e, view[t].data, contiguous[t] ? i : view[t].offset(i),
           is_float(e) ? round_to(format_of(e), value) : value);
   }
+  OPBOUND_HD void store_index_at(int t, std::int64_t i, std::int64_t value) const {
+    store_index(view[t].element, view[t].data, contiguous[t] ? i : view[t].offset(i), value);
+  }
   OPBOUND_HD std::int64_t index_at(int t, std::int64_t i) const {
     return load_index(view[t].element, view[t].data, contiguous[t] ? i : view[t].offset(i));
   }
@@ -50,8 +55,14 @@ struct PlainIo {
 
   OPBOUND_HD T get(int t, std::int64_t i) const { return from<T>(tensors.load_at(t, i)); }
   OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  OPBOUND_HD bool is_finite(int t, std::int64_t i) const {
+    return detail::is_finite(tensors.load_at(t, i));
+  }
   OPBOUND_HD void put(int t, std::int64_t i, T value) const {
     tensors.store_at(t, i, to_double(value));
+  }
+  OPBOUND_HD void put_index(int t, std::int64_t i, std::int64_t value) const {
+    tensors.store_index_at(t, i, value);
   }
 };
 
@@ -77,6 +88,12 @@ struct TrackedIo {
     return x;
   }
   OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  OPBOUND_HD bool is_finite(int t, std::int64_t i) const {
+    return detail::is_finite(tensors.load_at(t, i));
+  }
+  OPBOUND_HD void put_index(int t, std::int64_t i, std::int64_t value) const {
+    put(t, i, Tracked<T, K>(from<T>(static_cast<double>(value))));
+  }
   OPBOUND_HD void put(int t, std::int64_t i, Tracked<T, K> x) const {
     tracked[t].value[i] = to_double(x);
     tracked[t].radius[i] = x.radius;

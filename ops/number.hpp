@@ -98,6 +98,12 @@ OPBOUND_HD bool takes_negative_form(T x) {
   return is_negative(x);
 }
 
+/// x as it is read again after it was stored in format f: rounded there, unchanged over the reals.
+template <std::floating_point T>
+OPBOUND_HD T stored_in(const Format& f, T x) {
+  return static_cast<T>(round_to(f, static_cast<double>(x)));
+}
+
 template <>
 struct Conversion<double> {
   OPBOUND_HD static double from(double x) { return x; }
@@ -172,6 +178,10 @@ template <Format F>
 OPBOUND_HD bool is_negative(Rounded<F> x) {
   return x.value < 0;
 }
+template <Format F>
+OPBOUND_HD Rounded<F> stored_in(const Format& f, Rounded<F> x) {
+  return Rounded<F>::of(round_to(f, to_double(x)));
+}
 
 // An elementary function of a low format is the true value rounded: the double function is close
 // enough that rounding it rounds the true value, for every input of a 16-bit format
@@ -224,6 +234,7 @@ concept Number = std::semiregular<T> && requires(T a, T b, T c) {
   { min(a, b) } -> std::same_as<T>;
   { pivot(a) } -> std::same_as<T>;
   { is_negative(a) } -> std::same_as<bool>;
+  { stored_in(Format{}, a) } -> std::same_as<T>;
   { Conversion<T>::from(1.0) } -> std::same_as<T>;
   { Conversion<T>::from(Real{}) } -> std::same_as<T>;
 };

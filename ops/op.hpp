@@ -94,6 +94,10 @@ struct Op {
   std::vector<AttributeSpec> attributes;
   AttributeBytes default_attributes;
   bool (*allows)(const AttributeBytes&, int variant);
+  /// Does this tensor take part? One that does not is empty.
+  bool (*has_tensor)(const AttributeBytes&, std::string_view tensor);
+  /// What these sizes would have to be, where they do not fit; else empty.
+  std::string_view (*refuses)(const AttributeBytes&, const Sizes&);
   PassInfo forward;
   std::optional<PassInfo> backward;
 

@@ -3,6 +3,8 @@
 
 #ifdef __CUDACC__
 #define OPBOUND_HD __host__ __device__
+#define OPBOUND_APART __noinline__  ///< called, not inlined: for what is large and need not be fast
 #else
 #define OPBOUND_HD
+#define OPBOUND_APART
 #endif

@@ -18,7 +18,7 @@ struct Precision {
 };
 
 /// Is storing a value of format `from` in `to` a further rounding?
-constexpr bool store_rounds(const Format& from, const Format& to) {
+OPBOUND_HD constexpr bool store_rounds(const Format& from, const Format& to) {
   return to.digits < from.digits || to.exponent_min - to.digits > from.exponent_min - from.digits ||
          to.exponent_max < from.exponent_max;
 }

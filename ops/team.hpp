@@ -1,9 +1,15 @@
 // Teams: who carries out a block's maps and reductions, and in which declared order.
 //
-// A kernel reduces through its team only: `sum` and `max` are collective, `map` is not. The order
-// of HostTeam<W> and DeviceTeam<W> is the same: lane t combines elements t, t + W, t + 2W, ... in
-// turn, then lane t takes in lane t + s for s = W/2, W/4, ..., 1. Lanes without elements take no
-// part, so no rounding comes from adding zeros.
+// A kernel reduces through its team only. `sum`, `max`, `any` and `reduce` are collective, so every
+// lane must come to them. The order of HostTeam<W> and DeviceTeam<W> is the same: lane t combines
+// elements t, t + W, t + 2W, ... in turn, then lane t takes in lane t + s for s = W/2, W/4, ..., 1.
+// Lanes without elements take no part, so no rounding comes from adding zeros.
+//
+// `serial_sum` and `dot` belong to one lane, inside a map or a term: elements 0, 1, 2, ... in turn,
+// `dot` by fused multiply-adds.
+//
+// `map` is not collective: between a map that writes and whoever reads what other lanes wrote
+// stands a `barrier`.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +42,40 @@ struct Max {
   }
 };
 
+struct Any {
+  OPBOUND_HD static bool combine(bool a, bool b) { return a || b; }
+  template <class T>
+  OPBOUND_HD static T empty() {
+    return false;
+  }
+};
+
 /// Lanes of every own kernel's team: one declared order on the host and on the device.
 inline constexpr int team_width = 128;
+
+/// Bytes of the widest value that a reduction may hand from lane to lane.
+template <class T>
+inline constexpr int widest_lane = 4 * sizeof(T);
+
+/// What one lane does alone: the same on the host and on the device.
+struct LaneSums {
+  template <class F>
+  OPBOUND_HD auto serial_sum(std::int64_t n, F term) const {
+    using T = decltype(term(std::int64_t{0}));
+    if (n <= 0) return Sum::empty<T>();
+    T total = term(0);
+    for (std::int64_t i = 1; i < n; ++i) total = total + term(i);
+    return total;
+  }
+  template <class A, class B>
+  OPBOUND_HD auto dot(std::int64_t n, A a, B b) const {
+    using T = decltype(a(std::int64_t{0}));
+    if (n <= 0) return Sum::empty<T>();
+    T total = a(0) * b(0);
+    for (std::int64_t i = 1; i < n; ++i) total = fma(a(i), b(i), total);
+    return total;
+  }
+};
 
 /// Additions on the longest path of a sum of n terms in the order of a team of width W.
 OPBOUND_HD constexpr std::int64_t sum_height(std::int64_t n, int width) {
@@ -47,7 +85,7 @@ OPBOUND_HD constexpr std::int64_t sum_height(std::int64_t n, int width) {
 }
 
 template <int W>
-struct HostTeam {
+struct HostTeam : LaneSums {
   static_assert(W > 0 && (W & (W - 1)) == 0);
 
   template <class F>
@@ -59,13 +97,18 @@ struct HostTeam {
     return reduce<Max>(n, term);
   }
   template <class F>
+  bool any(std::int64_t n, F predicate) const {
+    return reduce<Any>(n, predicate);
+  }
+  template <class F>
   void map(std::int64_t n, F action) const {
     for (std::int64_t i = 0; i < n; ++i) action(i);
   }
+  void barrier() const {}
 
- private:
+  /// Kind::combine(a, b) of terms, Kind::empty<T>() of none.
   template <class Kind, class F>
-  static auto reduce(std::int64_t n, F term) {
+  auto reduce(std::int64_t n, F term) const {
     using T = decltype(term(std::int64_t{0}));
     if (n <= 0) return Kind::template empty<T>();
     const int lanes = n < W ? static_cast<int>(n) : W;
@@ -84,8 +127,10 @@ struct HostTeam {
 #ifdef __CUDACC__
 /// One thread block of W threads; `lanes` is shared memory for W values of the widest type reduced.
 template <int W>
-struct DeviceTeam {
+struct DeviceTeam : LaneSums {
   void* lanes;
+
+  __device__ explicit DeviceTeam(void* shared) : lanes(shared) {}
 
   template <class F>
   __device__ auto sum(std::int64_t n, F term) const {
@@ -96,11 +141,15 @@ struct DeviceTeam {
     return reduce<Max>(n, term);
   }
   template <class F>
+  __device__ bool any(std::int64_t n, F predicate) const {
+    return reduce<Any>(n, predicate);
+  }
+  template <class F>
   __device__ void map(std::int64_t n, F action) const {
     for (std::int64_t i = threadIdx.x; i < n; i += W) action(i);
   }
+  __device__ void barrier() const { __syncthreads(); }
 
- private:
   template <class Kind, class F>
   __device__ auto reduce(std::int64_t n, F term) const {
     using T = decltype(term(std::int64_t{0}));

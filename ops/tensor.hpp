@@ -176,6 +176,18 @@ OPBOUND_HD inline std::int64_t load_index(Element e, const void* data, std::int6
   }
 }
 
+/// Stores an integer, exact; a boolean is whether it is not 0.
+OPBOUND_HD inline void store_index(Element e, void* data, std::int64_t i, std::int64_t value) {
+  switch (e) {
+    case Element::int32:
+      return detail::write_element(data, i, static_cast<std::int32_t>(value));
+    case Element::int64:
+      return detail::write_element(data, i, value);
+    default:
+      return detail::write_element(data, i, static_cast<std::uint8_t>(value != 0));
+  }
+}
+
 /// Up to four axes over bytes that somebody else owns. Strides count elements; 0 repeats an axis.
 struct TensorView {
   static constexpr int max_rank = 4;

@@ -186,6 +186,7 @@ OPBOUND_HD constexpr DoubleDouble min(DoubleDouble a, DoubleDouble b) {
 }
 
 OPBOUND_HD constexpr DoubleDouble pivot(DoubleDouble x) { return x; }
+OPBOUND_HD constexpr DoubleDouble stored_in(const Format&, DoubleDouble x) { return x; }
 
 template <>
 struct Conversion<DoubleDouble> {

@@ -290,6 +290,7 @@ inline Enclosure min(const Enclosure& a, const Enclosure& b) {
 }
 
 inline Enclosure pivot(const Enclosure& x) { return x; }
+inline Enclosure stored_in(const Format&, const Enclosure& x) { return x; }
 
 /// Whether x < 0, for points and NaN: what is not known exactly decides no branch.
 inline bool is_negative(const Enclosure& x) {

@@ -170,6 +170,7 @@ inline Mpfr min(const Mpfr& a, const Mpfr& b) {
 }
 
 inline Mpfr pivot(const Mpfr& x) { return x; }
+inline Mpfr stored_in(const Format&, const Mpfr& x) { return x; }
 
 template <>
 inline Mpfr pi<Mpfr>() {

@@ -33,7 +33,7 @@ void compare_outputs(const CaseSpec& spec, const Provider& host, const Provider&
   device.run(*spec.op, there.call);
   const auto tensors = spec.op->pass(spec.direction).tensors;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (!tensors[t].is_written()) continue;
+    if (!tensors[t].is_judged()) continue;
     const TensorView a = here.call.judged()[t], b = there.call.judged()[t];
     records.push_back(compare(common, std::string(tensors[t].name), a.count(),
                               [&](std::int64_t i) { return !same_number(a.at(i), b.at(i)); }));
@@ -48,7 +48,7 @@ void compare_bounds(const CaseSpec& spec, const Provider& host, const Provider& 
   const BoundArrays there = device.own_bounds(*spec.op, prepared.call);
   const auto tensors = spec.op->pass(spec.direction).tensors;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (!tensors[t].is_written()) continue;
+    if (!tensors[t].is_judged()) continue;
     const auto differs = [&](std::int64_t i) {
       const auto k = static_cast<std::size_t>(i);
       return !same_number(here[t].value[k], there[t].value[k]) ||

@@ -27,6 +27,7 @@ struct Place {
   std::uint64_t row_length = 1;
   std::uint64_t seed = 0, stream = 0;
   std::uint64_t index = 0;  ///< row-major
+  std::uint64_t below = 0;  ///< of an index tensor: the size that bounds it
 
   std::uint64_t row() const { return index / row_length; }
   std::uint64_t column() const { return index % row_length; }
@@ -83,6 +84,7 @@ struct Generator {
 std::span<const Generator> random_generators();
 std::span<const Generator> row_generators();
 std::span<const Generator> listed_generators();
+std::span<const Generator> index_generators();
 std::span<const Generator> file_generators();
 
 }  // namespace opbound::detail

@@ -1,6 +1,7 @@
 #include "suites/input.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 #include <vector>
@@ -18,8 +19,9 @@ using detail::Generator;
 const std::vector<Generator>& generators() {
   static const std::vector<Generator> all = [] {
     std::vector<Generator> list;
-    for (const auto part : {detail::random_generators(), detail::row_generators(),
-                            detail::listed_generators(), detail::file_generators()})
+    for (const auto part :
+         {detail::random_generators(), detail::row_generators(), detail::listed_generators(),
+          detail::index_generators(), detail::file_generators()})
       list.insert(list.end(), part.begin(), part.end());
     return list;
   }();
@@ -172,29 +174,45 @@ void normalize(InputSpec& spec) {
     throw InputError("", "parameter '" + twice->first + "' twice", "each parameter once");
 }
 
+namespace {
+Domain domain_of(Element e) {
+  return is_float(e) ? Domain::numbers : e == Element::boolean ? Domain::booleans : Domain::indices;
+}
+}  // namespace
+
+std::string_view default_kind(Element element) {
+  constexpr std::array<std::string_view, 3> kinds{"normal", "index", "mask"};
+  return kinds[static_cast<std::size_t>(domain_of(element))];
+}
+
 void check_input(const InputSpec& spec, Element element) {
   const Generator& g = generator_named(spec.kind);
   InputSpec normal = spec;
   normalize(normal);
-  if (!is_float(element) && !takes_tensor(g.info))
-    throw InputError("", spec.kind + " for a tensor of " + std::string(name_of(element)),
-                     "kind file");
+  if (!takes_tensor(g.info) && g.info.domain != domain_of(element)) {
+    std::string expected = "one of";
+    for (const Generator& other : generators())
+      if (other.info.domain == domain_of(element)) expected.append(" ").append(other.info.kind);
+    throw InputError("", spec.kind + " for a tensor of " + std::string(name_of(element)), expected);
+  }
   if (reads_file(g.info))
     const InputFile is_there(spec.path);
   else
-    g.check(values_of(spec, g.info), format_of(element));
+    g.check(values_of(spec, g.info), is_float(element) ? format_of(element) : fp64);
 }
 
-void fill_input(Tensor& tensor, const InputSpec& spec, std::uint64_t seed,
-                std::string_view stream) {
+void fill_input(Tensor& tensor, const InputSpec& spec, std::uint64_t seed, std::string_view stream,
+                std::int64_t below) {
   check_input(spec, tensor.element());
   const Generator& g = generator_named(spec.kind);
   if (g.fill != nullptr) return g.fill(tensor, spec);
   const std::vector<double> parameters = values_of(spec, g.info);
   const Shape& shape = tensor.shape();
-  detail::Place place{format_of(tensor.element()), parameters,
+  const Element e = tensor.element();
+  detail::Place place{is_float(e) ? format_of(e) : fp64, parameters,
                       shape.empty() ? 1 : static_cast<std::uint64_t>(shape.back()), seed,
                       detail::stream_of(stream)};
+  place.below = static_cast<std::uint64_t>(below);
   for (std::int64_t i = 0, n = tensor.count(); i < n; ++i) {
     place.index = static_cast<std::uint64_t>(i);
     tensor.set(i, g.value(place));

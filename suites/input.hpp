@@ -12,11 +12,15 @@
 
 namespace opbound {
 
+/// What a generator fills.
+enum class Domain : std::uint8_t { numbers, indices, booleans };
+
 /// What a generator takes, for messages and for `opbound list --inputs`.
 struct GeneratorInfo {
   std::string_view kind;
   std::string_view parameters;  ///< with their defaults: "mean=0 sigma=1"; a file's: "path"
   std::string_view meaning;
+  Domain domain = Domain::numbers;
 };
 std::span<const GeneratorInfo> all_generators();
 
@@ -28,13 +32,18 @@ InputSpec parse_input(std::string_view text);
 /// parameter, a missing path, or one that the kind does not take.
 void normalize(InputSpec& spec);
 
+/// The kind that fills a tensor of which a suite says nothing: normal, index or mask.
+std::string_view default_kind(Element element);
+
 /// Throws InputError where fill_input would for any shape: a parameter out of its range, a format
 /// that the kind cannot serve, a file that is not there.
 void check_input(const InputSpec& spec, Element element);
 
 /// Fills a tensor. `stream` keeps tensors of one case apart: use the tensor's name. A generated
-/// value beyond the format's largest becomes infinite (NaN in e4m3). Throws InputError as
-/// check_input, or for a file that does not fit the shape.
-void fill_input(Tensor& tensor, const InputSpec& spec, std::uint64_t seed, std::string_view stream);
+/// value beyond the format's largest becomes infinite (NaN in e4m3). `below` is the size that
+/// bounds an index tensor. Throws InputError as check_input, or for a file that does not fit the
+/// shape.
+void fill_input(Tensor& tensor, const InputSpec& spec, std::uint64_t seed, std::string_view stream,
+                std::int64_t below = 0);
 
 }  // namespace opbound

@@ -88,7 +88,7 @@ Neighbourhood probe_neighbours(const CaseSpec& spec, const Prepared& prepared,
     if (first == nullptr && !t.is_written()) first = &t;
   Neighbourhood n;
   n.input = first->name;
-  const Format format = tensor_format(spec, *first);
+  const Format format = format_of(tensor_element(spec, *first));
   const double centre = prepared.tensors.find(first->name)->second.at(index);
   if (!std::isfinite(centre)) return n;
   const std::int64_t top = ordinal_of(format, format.largest());

@@ -12,12 +12,21 @@
 namespace opbound {
 namespace {
 
-void poison(Tensor& tensor) { tensor.fill(std::numeric_limits<double>::quiet_NaN()); }
+/// NaN; in integers and booleans a pattern of bits that no kernel gives.
+void poison(Tensor& tensor) {
+  if (is_float(tensor.element()))
+    tensor.fill(std::numeric_limits<double>::quiet_NaN());
+  else
+    std::fill(tensor.bytes().begin(), tensor.bytes().end(), std::byte{0x5a});
+}
 
-void fill(const CaseSpec& spec, Tensor& tensor, std::string_view name) {
+void fill(const CaseSpec& spec, Tensor& tensor, const TensorSpec& t) {
   const auto given = std::find_if(spec.inputs.begin(), spec.inputs.end(),
-                                  [&](const auto& i) { return i.first == name; });
-  fill_input(tensor, given == spec.inputs.end() ? InputSpec{} : given->second, spec.seed, name);
+                                  [&](const auto& i) { return i.first == t.name; });
+  InputSpec input;
+  input.kind = default_kind(tensor.element());
+  if (given != spec.inputs.end()) input = given->second;
+  fill_input(tensor, input, spec.seed, t.name, t.below.empty() ? 0 : size_of(spec, t.below));
 }
 
 std::vector<TensorView> bind_pass(const CaseSpec& spec, const PassInfo& pass, Prepared& prepared) {
@@ -25,11 +34,11 @@ std::vector<TensorView> bind_pass(const CaseSpec& spec, const PassInfo& pass, Pr
   for (const TensorSpec& t : pass.tensors) {
     auto [place, is_new] = prepared.tensors.try_emplace(std::string(t.name));
     if (is_new) {
-      place->second = Tensor(tensor_format(spec, t), tensor_shape(spec, t));
+      place->second = Tensor(tensor_element(spec, t), tensor_shape(spec, t));
       if (t.is_written()) {
         poison(place->second);
       } else {
-        fill(spec, place->second, t.name);
+        if (place->second.count() > 0) fill(spec, place->second, t);
       }
     }
     views.push_back(place->second.view());
@@ -210,7 +219,12 @@ std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, P
     Record r = record_of(spec, provider);
     r.part = tensor.name;
     r.contract = contract_text(op, contract);
-    r.bound_source = bound_source(contract, bounds[place]);
+    if (is_float(prepared.call.judged()[place].element)) {
+      r.bound_source = bound_source(contract, bounds[place]);
+    } else {
+      r.kind = CheckKind::exact;
+      r.bound_source = "exact";
+    }
     fill_from_check(r, c, spec);
     if (r.worst)
       r.worst->input =

@@ -197,7 +197,7 @@ std::optional<Failure> find_failure(const CaseSpec& spec, const Provider& provid
   failure.worst = *worst;
   const auto take = [&](const PassInfo& pass, bool saved) {
     for (const TensorSpec& t : pass.tensors) {
-      const bool is_read = t.role != Role::out && (saved || t.role != Role::saved);
+      const bool is_read = !t.is_written() && (saved || t.role != Role::saved);
       if (is_read || stored) failure.tensors.insert(*prepared.tensors.find(t.name));
     }
   };

@@ -30,21 +30,54 @@ const Op* read_op(const TomlValue& value, const std::filesystem::path& path) {
 
 }  // namespace
 
-Format tensor_format(const CaseSpec& spec, const TensorSpec& tensor) {
+namespace {
+
+/// A word of TensorSpec::element.
+Element element_named(const CaseSpec& spec, std::string_view word) {
+  if (word == "storage") return element_of(spec.precision.storage);
+  if (word == "compute") return element_of(spec.precision.compute);
+  if (word == "output") return element_of(spec.precision.output);
+  if (word == "int64") return Element::int64;
+  if (word == "boolean") return Element::boolean;
+  if (const auto format = format_named(word)) return element_of(*format);
+  for (const AttributeSpec& a : spec.op->attributes)
+    if (a.name == word)
+      return element_of(format_named(std::get<std::string>(a.get(spec.attributes))).value());
+  detail::require(false, "a tensor stored in nothing that there is");
+  return {};
+}
+
+const TensorSpec* forward_tensor(const Op& op, std::string_view name) {
+  for (const TensorSpec& t : op.forward.tensors)
+    if (t.name == name) return &t;
+  return nullptr;
+}
+
+}  // namespace
+
+Element tensor_element(const CaseSpec& spec, const TensorSpec& tensor) {
+  if (!tensor.element.empty()) return element_named(spec, tensor.element);
+  if (tensor.role == Role::scratch) return element_of(spec.precision.compute);
   std::string_view name = tensor.name;
-  if (name.size() > 1 && name.front() == 'd') name.remove_prefix(1);
-  for (const TensorSpec& t : spec.op->forward.tensors)
-    if (t.name == name) return t.role == Role::out ? spec.precision.output : spec.precision.storage;
-  return tensor.role == Role::out ? spec.precision.output : spec.precision.storage;
+  const TensorSpec* origin = forward_tensor(*spec.op, name);
+  if (origin == nullptr && name.size() > 1 && name.front() == 'd')
+    origin = forward_tensor(*spec.op, name.substr(1));
+  if (origin == nullptr) origin = &tensor;
+  if (!origin->element.empty()) return element_named(spec, origin->element);
+  return element_of(origin->role == Role::out ? spec.precision.output : spec.precision.storage);
+}
+
+std::int64_t size_of(const CaseSpec& spec, std::string_view dim) {
+  const auto& dims = spec.op->dims;
+  const auto place = std::find(dims.begin(), dims.end(), dim);
+  return spec.sizes[static_cast<std::size_t>(place - dims.begin())];
 }
 
 Shape tensor_shape(const CaseSpec& spec, const TensorSpec& tensor) {
+  if (!spec.op->has_tensor(spec.attributes, tensor.name)) return {0};
   Shape shape;
-  for (int axis = 0; axis < tensor.rank(); ++axis) {
-    const auto dim = std::find(spec.op->dims.begin(), spec.op->dims.end(),
-                               tensor.dims[static_cast<std::size_t>(axis)]);
-    shape.push_back(spec.sizes[static_cast<std::size_t>(dim - spec.op->dims.begin())]);
-  }
+  for (int axis = 0; axis < tensor.rank(); ++axis)
+    shape.push_back(size_of(spec, tensor.dims[static_cast<std::size_t>(axis)]));
   return shape;
 }
 

@@ -36,7 +36,7 @@ struct CaseSpec {
   std::vector<int> declared{0};  ///< the algorithm whose bound judges it; several: one of them
   Precision precision;
   Sizes sizes{};
-  /// By name: every floating-point tensor that the direction reads, in the op's order.
+  /// By name: every tensor that the direction reads and no pass writes, in the op's order.
   std::vector<std::pair<std::string, InputSpec>> inputs;
   std::uint64_t seed = 1;
   Tier tier = Tier::quick;
@@ -45,11 +45,14 @@ struct CaseSpec {
   std::string name;             ///< of the case in its suite; free text
 };
 
-/// What a tensor of the case is stored in. A gradient has the format of what it is the gradient of.
-Format tensor_format(const CaseSpec& spec, const TensorSpec& tensor);
+/// What a tensor of the case is stored in (TensorSpec::element).
+Element tensor_element(const CaseSpec& spec, const TensorSpec& tensor);
 
-/// The tensor's axes as the case sizes them.
+/// The tensor's axes as the case sizes them; one empty axis where the attributes leave it out.
 Shape tensor_shape(const CaseSpec& spec, const TensorSpec& tensor);
+
+/// The size of a dimension, by name.
+std::int64_t size_of(const CaseSpec& spec, std::string_view dim);
 
 struct Suite {
   std::string path;

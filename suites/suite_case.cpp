@@ -83,19 +83,23 @@ void choose_inputs(CaseSpec& spec, const GivenInputs& given) {
     const TensorSpec& tensor = tensor_named(*spec.op, name);
     const auto found = std::find_if(given.begin(), given.end(),
                                     [&](const GivenInput& g) { return g.tensor == name; });
+    if (!spec.op->has_tensor(spec.attributes, name)) continue;
+    const Element element = tensor_element(spec, tensor);
     if (found == given.end()) {
-      if (tensor.role == Role::in) spec.inputs.emplace_back(name, InputSpec{});
+      InputSpec by_default;
+      by_default.kind = default_kind(element);
+      spec.inputs.emplace_back(name, by_default);
       continue;
     }
-    if (tensor.role == Role::in)
-      found->place.naming_place(
-          [&] { check_input(found->spec, element_of(tensor_format(spec, tensor))); });
+    found->place.naming_place([&] { check_input(found->spec, element); });
     spec.inputs.emplace_back(name, found->spec);
   }
 }
 
 void add_inputs(std::vector<CaseSpec>& cases, CaseSpec& spec, const CaseChoices& c) {
   for (const Sizes& sizes : c.shapes) {
+    const std::string_view wanted = c.common.op->refuses(spec.attributes, sizes);
+    if (!wanted.empty()) c.shape_key->refuse("sizes that do not fit", wanted);
     spec.sizes = sizes;
     for (const GivenInputs& given : c.inputs) {
       choose_inputs(spec, given);

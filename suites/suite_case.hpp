@@ -57,6 +57,7 @@ struct CaseChoices {
   std::vector<AttributeBytes> attributes;
   std::optional<NamedVariants> variants, declared;
   std::vector<Sizes> shapes;
+  std::optional<TomlValue> shape_key;
   std::vector<GivenInputs> inputs;
   std::vector<std::uint64_t> seeds;
 };

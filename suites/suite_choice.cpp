@@ -173,7 +173,8 @@ CaseChoices read_choices(const TomlValue& value, const SuiteContext& context) {
   c.attributes = read_attributes(table.find("attributes"), op);
   if (const TomlValue* v = table.find("variant")) c.variants = {read_variants(*v, op), *v};
   if (const TomlValue* v = table.find("declare")) c.declared = {read_variants(*v, op), *v};
-  c.shapes = read_shapes(table.at("shape"), op);
+  c.shape_key = table.at("shape");
+  c.shapes = read_shapes(*c.shape_key, op);
   c.inputs = {{}};
   if (const TomlValue* v = table.find("input"))
     c.inputs = read_inputs(*v, tensors_of_all(op, c.directions), context.folder);

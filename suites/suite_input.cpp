@@ -66,7 +66,7 @@ std::vector<std::string_view> input_tensors(const Op& op, Direction direction) {
   std::vector<std::string_view> names;
   const auto add = [&](const PassInfo& pass) {
     for (const TensorSpec& t : pass.tensors)
-      if (t.role != Role::out && t.role != Role::saved &&
+      if (!t.is_written() && t.role != Role::saved &&
           std::find(names.begin(), names.end(), t.name) == names.end())
         names.push_back(t.name);
   };

@@ -25,6 +25,7 @@ enum class Ability {
   max,
   min,
   pivot,
+  stored_in,
   is_negative,
   from_double,
   from_real,
@@ -59,6 +60,9 @@ struct Skeleton {
 #undef OPBOUND_SKELETON_BINARY
 
   friend Skeleton fma(Skeleton, Skeleton, Skeleton) requires(Missing != Ability::fma) { return {}; }
+  friend Skeleton stored_in(const Format&, Skeleton) requires(Missing != Ability::stored_in) {
+    return {};
+  }
   friend bool is_negative(Skeleton) requires(Missing != Ability::is_negative) { return false; }
 };
 

@@ -128,7 +128,7 @@ inline Tensors adversarial_inputs(const CaseSpec& spec, Random& random) {
   const bool is_row = spec.op->name == "softmax";
   const Shape shape = is_row ? Shape{spec.sizes[0], spec.sizes[1]} : Shape{spec.sizes[0]};
   const auto fill = [&](const TensorSpec& tensor) {
-    const Format f = tensor_format(spec, tensor);
+    const Format f = format_of(tensor_element(spec, tensor));
     Tensor& t = inputs.insert_or_assign(std::string(tensor.name), Tensor(f, shape)).first->second;
     // a block of elements is of one family: few blocks then need the slow reference
     const std::int64_t block = is_row ? std::max<std::int64_t>(1, shape[1]) : team_width;

@@ -101,6 +101,10 @@ Perturbed<T> pivot(Perturbed<T> a) {
   return a;
 }
 template <class T>
+Perturbed<T> stored_in(const Format& f, Perturbed<T> a) {
+  return {stored_in(f, a.value)};
+}
+template <class T>
 bool is_negative(Perturbed<T> a) {
   return is_negative(a.value);
 }

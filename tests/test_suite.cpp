@@ -161,7 +161,8 @@ TEST_F(SuiteTest, AGradientIsStoredLikeItsTensor) {
       "shape = [1]\n");
   const CaseSpec& c = suite.cases[0];
   std::vector<Format> formats;
-  for (const TensorSpec& t : c.op->backward->tensors) formats.push_back(tensor_format(c, t));
+  for (const TensorSpec& t : c.op->backward->tensors)
+    formats.push_back(format_of(tensor_element(c, t)));
   EXPECT_EQ(formats, (std::vector<Format>{bf16, fp16, bf16}));  // x, dy, dx
 }
 

@@ -79,7 +79,7 @@ std::vector<const TensorSpec*> read_tensors(const Op& op, Direction direction) {
       const bool is_new =
           std::none_of(tensors.begin(), tensors.end(),
                        [&](const TensorSpec* known) { return known->name == t.name; });
-      if (is_new && t.role != Role::out && (saved || t.role != Role::saved)) tensors.push_back(&t);
+      if (is_new && !t.is_written() && (saved || t.role != Role::saved)) tensors.push_back(&t);
     }
   };
   if (direction != Direction::backward_local) add(op.forward, false);
@@ -90,7 +90,7 @@ std::vector<const TensorSpec*> read_tensors(const Op& op, Direction direction) {
 std::vector<const TensorSpec*> written_tensors(const PassInfo& pass) {
   std::vector<const TensorSpec*> tensors;
   for (const TensorSpec& t : pass.tensors)
-    if (t.role == Role::out) tensors.push_back(&t);
+    if (t.is_judged()) tensors.push_back(&t);
   return tensors;
 }
 
@@ -145,7 +145,7 @@ class SizesOfFiles {
   }
 
   struct Known {
-    std::array<std::string_view, max_dims> dims;
+    std::array<std::string_view, max_axes> dims;
     std::string path;
     Shape shape;
   };
@@ -281,9 +281,9 @@ int check(const Options& options) {
       if (found == files.end() && all)
         throw InputError(option, "no file for " + std::string(tensor->name), "TENSOR=FILE");
       if (found == files.end()) continue;
-      const Format format = tensor_format(spec, *tensor);
+      const Element element = tensor_element(spec, *tensor);
       const InputSpec& file = found->second;
-      sizes.take(*tensor, file, read_tensor(file.path, {file.tensor, element_of(format)}).shape());
+      sizes.take(*tensor, file, read_tensor(file.path, {file.tensor, element}).shape());
     }
   };
   take(inputs, spec.inputs, "--in", true);

@@ -40,7 +40,8 @@ std::string element_name(const Failure& failure) {
 }
 
 Store store_of(const CaseSpec& spec, std::size_t place) {
-  const Format format = tensor_format(spec, spec.op->pass(spec.direction).tensors[place]);
+  const Format format =
+      format_of(tensor_element(spec, spec.op->pass(spec.direction).tensors[place]));
   return {format, store_rounds(spec.precision.compute, format)};
 }
 

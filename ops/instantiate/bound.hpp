@@ -30,14 +30,11 @@ template <class Op>
 struct BoundOf {
   static BoundArrays run(const Call& c, const Contract& contract, int variant) {
     return detail::with_compute_type(c.compute, [&]<class T>() {
-      switch (contract.order) {
-        case Contract::Order::own:
-          return passes<T, Own>(c, contract, variant, HostTeam<team_width>{});
-        case Contract::Order::any:
-          return passes<T, Foreign>(c, contract, variant, AnyOrderTeam{});
-        default:
-          return passes<T, Foreign>(c, contract, variant, TreeTeam{&contract.tree});
-      }
+      if (contract.order == Contract::Order::own)
+        return passes<T, Own>(c, contract, variant, HostTeam<team_width>{});
+      const bool has_tree = contract.order == Contract::Order::tree;
+      return passes<T, Foreign>(c, contract, variant,
+                                TreeTeam(has_tree ? &contract.tree : nullptr));
     });
   }
 
@@ -53,7 +50,7 @@ struct BoundOf {
       if (c.direction == Direction::backward_full && detail::reads_saved_tensors<Op>()) {
         saved = run_pass<typename Op::forward, T, K>(c, c.forward, problem, contract, team, {});
         for (std::size_t t = 0; t < saved.size(); ++t)
-          round_saved<T, K>(saved[t], format_of(c.forward[t].element));
+          round_saved<T, K>(saved[t], c.forward[t].element);
       }
       return run_pass<typename Op::backward, T, K>(c, c.backward, problem, contract, team, saved);
     } else {
@@ -62,27 +59,18 @@ struct BoundOf {
     }
   }
 
-  /// The saved tensor is stored: ours is rounded, and so is theirs, |fl(v') - v'| <= u |v'| + eta.
-  /// Where only the store makes an infinity of ours, or may make one of theirs, nothing is known.
+  /// The backward pass reads the saved tensor as it was stored.
   template <class T, class K>
-  static void round_saved(BoundArray& a, const Format& store) {
-    if (!store_rounds(Facts<T>::format, store)) return;
+  static void round_saved(BoundArray& a, Element stored) {
+    if (!is_float(stored)) return;
     for (std::size_t i = 0; i < a.value.size(); ++i) {
-      const double stored = round_to(store, a.value[i]);
-      const bool is_same = stored == a.value[i];
-      const double mine = is_same ? 0 : abs(stored - a.value[i]);
-      a.value[i] = stored;
-      if (is_same && !detail::is_finite(stored)) continue;  // an infinity is stored as one
-      double local = mine, spread = 0;
-      if constexpr (K::foreign) {
-        local = detail::local_term({store.unit_roundoff(), store.eta()}, abs(stored) + mine,
-                                   a.spread[i]);
-        spread = a.spread[i] = detail::up(a.spread[i] + local + mine);
-      }
-      a.radius[i] = detail::up(a.radius[i] + local);
-      if (abs(stored) + spread <= store.largest()) continue;
-      a.radius[i] = detail::infinite;
-      if constexpr (K::foreign) a.spread[i] = detail::infinite;
+      Tracked<T, K> x(from<T>(a.value[i]));
+      x.radius = a.radius[i];
+      if constexpr (K::foreign) x.spread = a.spread[i];
+      x = stored_in(format_of(stored), x);
+      a.value[i] = to_double(x);
+      a.radius[i] = x.radius;
+      if constexpr (K::foreign) a.spread[i] = x.spread;
     }
   }
 

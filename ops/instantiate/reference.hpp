@@ -24,6 +24,10 @@ struct ReferenceIo {
     return from<R>(tensors.load_at(t, i));
   }
   std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  bool is_finite(int t, std::int64_t i) const { return detail::is_finite(tensors.load_at(t, i)); }
+  void put_index(int t, std::int64_t i, std::int64_t value) const {
+    put(t, i, from<R>(static_cast<double>(value)));
+  }
   void put(int t, std::int64_t i, const R& value) const { put(t, i, value, magnitude(value)); }
   void put(int t, std::int64_t i, const R& value, double gauge) const {
     const auto k = static_cast<std::size_t>(i);
@@ -90,14 +94,18 @@ struct ReferenceOf {
   static void run_pass(const Call& c, std::span<const TensorView> views, const Way& way,
                        const BlockChoice& chosen, ReferenceArrays& to, Kept<Way>& kept, bool keep) {
     ReferenceIo<typename Way::Number> io{bind(views), {}, {}, {}};
+    Kept<Way> scratch(views.size());
     if (keep) kept.resize(views.size());
     for (std::size_t t = 0; t < views.size(); ++t) {
       const TensorSpec& spec = Pass::tensors[t];
       const auto count = static_cast<std::size_t>(views[t].count());
-      if (keep && spec.is_written()) {
+      if (spec.role == Role::scratch) {
+        scratch[t].resize(count);
+        io.saved[t] = io.keep[t] = &scratch[t];
+      } else if (keep && spec.is_written()) {
         kept[t].resize(count);
         io.keep[t] = &kept[t];
-      } else if (!keep && spec.is_written()) {
+      } else if (spec.is_written()) {
         to[t].exact.resize(count);
         to[t].gauge.resize(count);
         io.result[t] = &to[t];
@@ -107,7 +115,7 @@ struct ReferenceOf {
     }
     std::size_t part = 0;
     detail::for_each_part<Pass>([&]<class Part>() {
-      const bool all = chosen.size() <= part || !chosen[part].has_value();
+      const bool all = chosen.size() <= part || !chosen[part] || leaves_scratch<Pass, Part>();
       const auto* list = all ? nullptr : &*chosen[part];
       ++part;
       const std::int64_t blocks = Part::blocks(c.sizes);
@@ -117,6 +125,14 @@ struct ReferenceOf {
         run_block<Part, Way>(c, io, all ? k : (*list)[static_cast<std::size_t>(k)]);
       });
     });
+  }
+
+  /// Later parts read what this one leaves, of whichever block.
+  template <class Pass, class Part>
+  static constexpr bool leaves_scratch() {
+    for (const int t : Part::outputs)
+      if (Pass::tensors[static_cast<std::size_t>(t)].role == Role::scratch) return true;
+    return false;
   }
 
   template <class Part, class Way, class Io>

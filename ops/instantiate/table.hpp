@@ -53,6 +53,15 @@ Op describe() {
   op.attributes = attribute_specs<O>();
   op.default_attributes = to_bytes(A{});
   op.allows = [](const AttributeBytes& a, int v) { return O::allows(from_bytes<A>(a), v); };
+  op.has_tensor = [](const AttributeBytes& a, std::string_view tensor) {
+    if constexpr (requires { O::has_tensor(A{}, tensor); })
+      return O::has_tensor(from_bytes<A>(a), tensor);
+    return true;
+  };
+  op.refuses = [](const AttributeBytes& a, const Sizes& s) -> std::string_view {
+    if constexpr (requires { O::refuses(A{}, s); }) return O::refuses(from_bytes<A>(a), s);
+    return {};
+  };
   op.forward = pass_info<typename O::forward>();
   if constexpr (detail::HasBackward<O>) op.backward = pass_info<typename O::backward>();
   op.run = &KernelOf<O>::run;
