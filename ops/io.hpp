@@ -4,7 +4,7 @@
 //   io.get(x, i)          -> T
 //   io.put(y, i, value)
 //   io.index(labels, i), io.put_index(mask, i, k): integers and booleans, exact
-//   io.is_finite(x, i): of an input as it is stored, so that a kernel may branch on it
+//   io.stored(x, i): an input as it is stored, exact, so that a kernel may branch on it
 // Loading rounds to the compute format where the storage format is wider; storing rounds to the
 // tensor's format. Definitions may pass a gauge to put: the last sum with every term replaced by
 // its magnitude.
@@ -55,9 +55,8 @@ struct PlainIo {
 
   OPBOUND_HD T get(int t, std::int64_t i) const { return from<T>(tensors.load_at(t, i)); }
   OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
-  OPBOUND_HD bool is_finite(int t, std::int64_t i) const {
-    return detail::is_finite(tensors.load_at(t, i));
-  }
+  OPBOUND_HD double stored(int t, std::int64_t i) const { return tensors.load_at(t, i); }
+  OPBOUND_HD bool is_finite(int t, std::int64_t i) const { return detail::is_finite(stored(t, i)); }
   OPBOUND_HD void put(int t, std::int64_t i, T value) const {
     tensors.store_at(t, i, to_double(value));
   }
@@ -88,9 +87,8 @@ struct TrackedIo {
     return x;
   }
   OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
-  OPBOUND_HD bool is_finite(int t, std::int64_t i) const {
-    return detail::is_finite(tensors.load_at(t, i));
-  }
+  OPBOUND_HD double stored(int t, std::int64_t i) const { return tensors.load_at(t, i); }
+  OPBOUND_HD bool is_finite(int t, std::int64_t i) const { return detail::is_finite(stored(t, i)); }
   OPBOUND_HD void put_index(int t, std::int64_t i, std::int64_t value) const {
     put(t, i, Tracked<T, K>(from<T>(static_cast<double>(value))));
   }
