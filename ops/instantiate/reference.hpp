@@ -25,6 +25,11 @@ struct ReferenceIo {
   }
   std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
   bool is_finite(int t, std::int64_t i) const { return detail::is_finite(tensors.load_at(t, i)); }
+  double exact(int t, std::int64_t i) const {
+    detail::require(saved[t] == nullptr, "only an input is exact");
+    return tensors.load_at(t, i);
+  }
+  Format format(int t) const { return tensors.format_at(t); }
   void put_index(int t, std::int64_t i, std::int64_t value) const {
     put(t, i, from<R>(static_cast<double>(value)));
   }
