@@ -17,10 +17,8 @@ struct swiglu {
       "y = silu(gate) up, silu(x) = x sigma(x), sigma(x) = 1 / (1 + exp(-x))";
   static constexpr std::array<std::string_view, 1> dims{"n"};
 
-  struct Attributes {
-    Format gate_format = fp64;  ///< what rounded_gate keeps silu(gate) in; fp64 for all others
-  };
-  static constexpr auto attributes = std::tuple{field("gate_format", &Attributes::gate_format)};
+  struct Attributes {};
+  static constexpr std::tuple<> attributes{};
 
   enum { stable, plain, rounded_gate };
   static constexpr std::array variants{
@@ -30,12 +28,11 @@ struct swiglu {
       Variant{"plain",
               "x / (1 + exp(-x)), whose exp overflows in the tail; silu' = s (1 + x (1 - "
               "s)), which cancels"},
-      Variant{"rounded_gate",
-              "as stable, with silu(gate), and dy up, stored in gate_format before "
-              "they are multiplied: two kernels in place of a fused one"}};
-  static constexpr bool allows(const Attributes& a, int variant) {
-    return (a.gate_format == fp64) == (variant != rounded_gate);
-  }
+      Variant{
+          "rounded_gate",
+          "as stable, with silu(gate), and dy up, stored as gate is before they are multiplied: "
+          "two kernels in place of a fused one"}};
+  static constexpr bool allows(const Attributes&, int) { return true; }
 
   struct forward;
   struct backward;
@@ -50,10 +47,10 @@ struct swiglu {
     return w / (one + w);
   }
 
-  /// What later steps read of an intermediate result.
+  /// An intermediate result as the next step reads it.
   template <class T>
-  OPBOUND_HD static T kept(const Problem<swiglu>& p, T x) {
-    return p.variant == rounded_gate ? stored_in(p.attributes.gate_format, x) : x;
+  OPBOUND_HD static T kept(int variant, const Format& stored, T x) {
+    return variant == rounded_gate ? stored_in(stored, x) : x;
   }
 };
 
@@ -77,7 +74,8 @@ struct swiglu::forward {
     OPBOUND_HD static void kernel(const Team& team, const Problem<swiglu>& p, const Io& io,
                                   std::int64_t block) {
       each(team, p.sizes, block, [&](std::int64_t i) {
-        io.put(y, i, kept(p, silu<T>(p.variant, io.get(gate, i))) * io.get(up, i));
+        const T activated = silu<T>(p.variant, io.get(gate, i));
+        io.put(y, i, kept(p.variant, io.format(gate), activated) * io.get(up, i));
       });
     }
 
@@ -117,8 +115,10 @@ struct swiglu::backward {
                                   std::int64_t block) {
       each(team, p.sizes, block, [&](std::int64_t i) {
         const T x = io.get(gate, i), g = io.get(dy, i);
-        io.put(dgate, i, kept(p, g * io.get(up, i)) * derivative<T>(p.variant, x));
-        io.put(dup, i, g * kept(p, forward::elements::silu<T>(p.variant, x)));
+        const T activated = forward::elements::silu<T>(p.variant, x);
+        const Format stored = io.format(gate);
+        io.put(dgate, i, kept(p.variant, stored, g * io.get(up, i)) * derivative<T>(p.variant, x));
+        io.put(dup, i, g * kept(p.variant, stored, activated));
       });
     }
 
