@@ -210,8 +210,9 @@ double acceptable_values(const Exact& y, double bound, const Store& store) {
   return std::fmax(0, ordinal(f, last) - ordinal(f, first) + 1);
 }
 
-/// Both kinds are classes, not numbers: only the same class will do.
-Judgement judge_special(const Exact& exact, double got, const Store& store) {
+/// Both kinds are classes, not numbers: only the same class will do. Of an infinity nothing is
+/// known where the bound is infinite: a partial sum that overflowed may meet it as a NaN.
+Judgement judge_special(const Exact& exact, double bound, double got, const Store& store) {
   const bool wants_nan = exact.kind == Exact::Class::nan;
   const bool nan_is_infinity = !store.format.has_infinity();
   bool same =
@@ -219,7 +220,8 @@ Judgement judge_special(const Exact& exact, double got, const Store& store) {
   if (!wants_nan && store.format.overflow == Overflow::saturate)
     same = same || got == std::copysign(store.format.largest(), exact.high);
   Judgement j;
-  j.verdict = same ? Verdict::within : Verdict::exceeds;
+  const bool is_claimed = wants_nan || bound < infinite;
+  j.verdict = same ? Verdict::within : is_claimed ? Verdict::exceeds : Verdict::vacuous;
   j.ratio = same ? 0 : infinite;
   j.nonfinite_mismatch = !same;
   j.error_ulp = same ? 0 : infinite;
@@ -272,7 +274,7 @@ double ratio_of(const Outside& outside, double bound) {
 
 Judgement judge(const Exact& exact, double bound, double gauge, double got, const Store& store) {
   if (exact.kind != Exact::Class::finite && exact.kind != Exact::Class::beyond_double)
-    return judge_special(exact, got, store);
+    return judge_special(exact, bound, got, store);
   if (exact.kind == Exact::Class::beyond_double) return judge_beyond(exact, bound, got, store);
   if (!(exact.radius < infinite)) return {};
   const Format& f = store.format;

@@ -204,6 +204,16 @@ struct TensorView {
     return product;
   }
 
+  /// Elements from data to the last one, whatever lies between.
+  OPBOUND_HD std::int64_t extent() const {
+    std::int64_t last = 0;
+    for (int axis = 0; axis < rank; ++axis) {
+      if (size[axis] == 0) return 0;
+      last += (size[axis] - 1) * stride[axis];
+    }
+    return last + 1;
+  }
+
   OPBOUND_HD bool is_contiguous() const {
     std::int64_t expected = 1;
     for (int axis = rank - 1; axis >= 0; expected *= size[axis--])

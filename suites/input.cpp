@@ -86,6 +86,7 @@ std::string_view stripped(std::string_view text) {
 }
 
 constexpr std::string_view tensor_key = ", tensor=";
+constexpr std::string_view layout_mark = " @";
 
 /// "mean=1, sigma=5"
 void parse_parameters(std::string_view text, InputSpec& spec) {
@@ -119,11 +120,23 @@ std::string to_string(const InputSpec& spec) {
   if (!spec.tensor.empty()) text.append(tensor_key).append(spec.tensor);
   for (const auto& [name, value] : spec.parameters)
     text.append(text.empty() ? "" : ", ").append(name).append("=").append(detail::text_of(value));
-  return text.empty() ? spec.kind : spec.kind + "(" + text + ")";
+  text = text.empty() ? spec.kind : spec.kind + "(" + text + ")";
+  if (spec.layout == Layout::contiguous) return text;
+  return text.append(layout_mark).append(layout_names[static_cast<std::size_t>(spec.layout)]);
 }
 
 InputSpec parse_input(std::string_view text) {
   InputSpec spec;
+  if (const std::size_t mark = text.rfind(layout_mark); mark != std::string_view::npos) {
+    const std::string_view word = text.substr(mark + layout_mark.size());
+    const auto found = std::find(layout_names.begin(), layout_names.end(), word);
+    if (found == layout_names.end())
+      throw InputError("",
+                       "unknown layout " + detail::in_quotes_with_suggestion(word, layout_names),
+                       detail::one_of(layout_names));
+    spec.layout = static_cast<Layout>(found - layout_names.begin());
+    text = stripped(text.substr(0, mark));
+  }
   const std::size_t open = std::min(text.find('('), text.size());
   spec.kind = stripped(text.substr(0, open));
   if (open < text.size()) {

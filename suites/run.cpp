@@ -29,6 +29,42 @@ void fill(const CaseSpec& spec, Tensor& tensor, const TensorSpec& t) {
   fill_input(tensor, input, spec.seed, t.name, t.below.empty() ? 0 : size_of(spec, t.below));
 }
 
+/// The tensor's values, laid out as its input says.
+TensorView arrange(Tensor& tensor, Layout layout, std::vector<Tensor>& storage) {
+  TensorView view = tensor.view();
+  if (layout == Layout::contiguous || view.rank == 0) return view;
+  const std::int64_t count = tensor.count(), width = bytes_of(view.element);
+  if (layout == Layout::unaligned) {
+    Tensor& bytes = storage.emplace_back(view.element, Shape{count + 1});
+    view.data = bytes.bytes().data() + width;
+    std::copy(tensor.bytes().begin(), tensor.bytes().end(), bytes.bytes().begin() + width);
+    return view;
+  }
+  Tensor& bytes = storage.emplace_back(view.element, Shape{count});
+  TensorView to = view;
+  to.data = bytes.bytes().data();
+  if (layout == Layout::broadcast) {
+    const std::int64_t row = view.stride[0];
+    to.stride[0] = 0;
+    for (std::int64_t i = row; i < count; ++i)  // the case's values are those that the view shows
+      std::copy_n(tensor.bytes().begin() + i % row * width, width,
+                  tensor.bytes().begin() + i * width);
+  } else {
+    std::int64_t stride = 1;
+    for (int axis = 0; axis < view.rank; stride *= view.size[axis++]) to.stride[axis] = stride;
+  }
+  for (std::int64_t i = 0; i < count; ++i)
+    std::copy_n(tensor.bytes().begin() + i * width, width,
+                bytes.bytes().begin() + to.offset(i) * width);
+  return to;
+}
+
+Layout layout_of(const CaseSpec& spec, std::string_view tensor) {
+  for (const auto& [name, input] : spec.inputs)
+    if (name == tensor) return input.layout;
+  return Layout::contiguous;
+}
+
 std::vector<TensorView> bind_pass(const CaseSpec& spec, const PassInfo& pass, Prepared& prepared) {
   std::vector<TensorView> views;
   for (const TensorSpec& t : pass.tensors) {
@@ -41,7 +77,7 @@ std::vector<TensorView> bind_pass(const CaseSpec& spec, const PassInfo& pass, Pr
         if (place->second.count() > 0) fill(spec, place->second, t);
       }
     }
-    views.push_back(place->second.view());
+    views.push_back(arrange(place->second, layout_of(spec, t.name), prepared.arranged));
   }
   return views;
 }

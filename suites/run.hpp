@@ -17,6 +17,7 @@ using Tensors = std::map<std::string, Tensor, std::less<>>;
 /// The tensors of one case by name, and the call that binds them.
 struct Prepared {
   Tensors tensors;
+  std::vector<Tensor> arranged;  ///< bytes of tensors in another layout than the row-major one
   Call call;
 };
 

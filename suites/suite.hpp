@@ -1,6 +1,7 @@
 // A suite: what to run, as text. suites/README.md describes the file.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,17 +13,24 @@
 
 namespace opbound {
 
+/// How a tensor lies in memory. transposed: its axes in reverse order; broadcast: one element or
+/// row for the whole first axis, stride 0; unaligned: one element behind an aligned address.
+enum class Layout : std::uint8_t { contiguous, transposed, broadcast, unaligned };
+inline constexpr std::array<std::string_view, 4> layout_names{"contiguous", "transposed",
+                                                              "broadcast", "unaligned"};
+
 /// How one tensor is filled: a generator with its parameters, or a file.
 struct InputSpec {
   std::string kind = "normal";
   std::vector<std::pair<std::string, double>> parameters;  ///< those given, generator's order
   std::string path;                                        ///< of kinds that read a file
   std::string tensor;                                      ///< name inside a .safetensors file
+  Layout layout = Layout::contiguous;
 
   bool operator==(const InputSpec&) const = default;
 };
 
-/// "normal(sigma=5)", "file(x.npy)": how a record names it; parse_input reads it.
+/// "normal(sigma=5)", "file(x.npy)", "normal @transposed": how a record names it; parse_input reads it.
 std::string to_string(const InputSpec& spec);
 
 enum class Tier : std::uint8_t { quick, full, nightly };

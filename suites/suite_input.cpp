@@ -19,6 +19,8 @@ InputSpec read_table(const TomlValue& value) {
       spec.path = entry.text();
     else if (key == "tensor")
       spec.tensor = entry.text();
+    else if (key == "layout")
+      spec.layout = parse_input("normal @" + entry.text()).layout;
     else
       spec.parameters.emplace_back(key, entry.number());
   }

@@ -27,9 +27,8 @@ class DeviceCopies {
  public:
   void bind(std::vector<TensorView>& views) {
     for (TensorView& v : views) {
-      detail::require(v.is_contiguous(), "the device provider takes contiguous tensors");
       auto [place, is_new] =
-          copies_.try_emplace(v.data, static_cast<std::size_t>(v.count() * bytes_of(v.element)));
+          copies_.try_emplace(v.data, static_cast<std::size_t>(v.extent() * bytes_of(v.element)));
       if (is_new) place->second.copy_from_host(v.data);
       v.data = place->second.data();
     }

@@ -1,0 +1,305 @@
+// Matrix product d = alpha (a b) + beta c + bias, with scales of rows and columns for fp8.
+//
+// a and b are read through their strides, so a transposed view is the other layout: NN, NT and TN
+// are one kernel. Its sum runs over k = 0, 1, 2, ... by fused multiply-adds in the compute format,
+// which bounds.md 6.2 (G6) bounds by K u sum |a b|; the device's tiled body keeps that order.
+#pragma once
+
+#include "ops/describe.hpp"
+#include "ops/number.hpp"
+#include "ops/team.hpp"
+
+namespace opbound {
+
+struct matmul {
+  static constexpr std::string_view name = "matmul";
+  static constexpr std::string_view math =
+      "d_ij = alpha s_i t_j sum_k a_ik b_kj + beta c_ij + bias_j, "
+      "s = scale_a and t = scale_b with scaled = true";
+  static constexpr std::array<std::string_view, 3> dims{"m", "n", "k"};
+
+  struct Attributes {
+    double alpha = 1;
+    double beta = 0;
+    bool bias = false;
+    bool scaled = false;
+    std::int64_t splits = 4;  ///< of variant split_k
+  };
+  static constexpr auto attributes =
+      std::tuple{field("alpha", &Attributes::alpha), field("beta", &Attributes::beta),
+                 field("bias", &Attributes::bias), field("scaled", &Attributes::scaled),
+                 field("splits", &Attributes::splits)};
+
+  enum { sequential, split_k };
+  static constexpr std::array variants{
+      Variant{"sequential", "one sum over k by fused multiply-adds"},
+      Variant{"split_k", "k in `splits` equal parts, each summed so, then their sums in order"}};
+  static constexpr bool allows(const Attributes&, int) { return true; }
+  static constexpr bool has_tensor(const Attributes& a, std::string_view tensor) {
+    if (tensor == "c" || tensor == "dc") return a.beta != 0;
+    if (tensor == "bias" || tensor == "dbias") return a.bias;
+    if (tensor == "scale_a" || tensor == "scale_b") return a.scaled;
+    return true;
+  }
+  static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
+    return a.splits < 1 ? "splits of at least 1" : "";
+  }
+
+  struct forward;
+  struct backward;
+
+ private:
+  /// Elements of a matrix of `count`; a block is one team's width of them.
+  template <class Team, class F>
+  OPBOUND_HD static void each(const Team& team, std::int64_t count, std::int64_t block, F action) {
+    const std::int64_t first = block * team_width;
+    const std::int64_t left = count - first;
+    team.map(left < team_width ? left : team_width, [&](std::int64_t i) { action(first + i); });
+  }
+  OPBOUND_HD static constexpr std::int64_t blocks_of(std::int64_t count) {
+    return (count + team_width - 1) / team_width;
+  }
+
+  /// sum of left(k) right(k) over the reals, and the sum of its terms' magnitudes.
+  template <class R>
+  struct Defined {
+    R sum;
+    double gauge;
+  };
+  template <class R, class F>
+  static Defined<R> defined_sum(std::int64_t n, F term) {
+    Defined<R> d{from<R>(0.0), 0};
+    for (std::int64_t i = 0; i < n; ++i) {
+      const R t = term(i);
+      d.sum = d.sum + t;
+      d.gauge += magnitude(t);
+    }
+    return d;
+  }
+
+  /// The sum over k in the variant's order.
+  template <class T, class Team, class A, class B>
+  OPBOUND_HD static T product(const Team& team, const Problem<matmul>& p, std::int64_t k, A a,
+                              B b) {
+    if (p.variant == sequential) return team.dot(k, a, b);
+    const std::int64_t parts = p.attributes.splits, each_part = (k + parts - 1) / parts;
+    const std::int64_t used = each_part == 0 ? 0 : (k + each_part - 1) / each_part;
+    return team.serial_sum(used, [&](std::int64_t s) {
+      const std::int64_t first = s * each_part, left = k - first;
+      return team.dot(
+          left < each_part ? left : each_part, [&](std::int64_t i) { return a(first + i); },
+          [&](std::int64_t i) { return b(first + i); });
+    });
+  }
+};
+
+struct matmul::forward {
+  enum { a, b, c, bias, scale_a, scale_b, d };
+  static constexpr std::array tensors{in("a", "m", "k"),
+                                      in("b", "k", "n"),
+                                      in("c", "m", "n"),
+                                      in("bias", "n"),
+                                      in("scale_a", "m").as("fp32"),
+                                      in("scale_b", "n").as("fp32"),
+                                      out("d", "m", "n")};
+
+  struct elements {
+    static constexpr std::array<int, 1> outputs{d};
+    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return blocks_of(s[0] * s[1]); }
+    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) {
+      return i / team_width;
+    }
+    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[2]; }
+
+    template <class R, class Team, class Io>
+    static void define(const Team& team, const Problem<matmul>& p, const Io& io,
+                       std::int64_t block) {
+      const std::int64_t n = p.sizes[1], k = p.sizes[2];
+      each(team, p.sizes[0] * n, block, [&](std::int64_t e) {
+        const std::int64_t i = e / n, j = e % n;
+        const Defined<R> sum = defined_sum<R>(
+            k, [&](std::int64_t t) { return io.get(a, i * k + t) * io.get(b, t * n + j); });
+        R factor = from<R>(p.attributes.alpha);
+        if (p.attributes.scaled) factor = factor * io.get(scale_a, i) * io.get(scale_b, j);
+        R value = factor * sum.sum;
+        double gauge = magnitude(factor) * sum.gauge;
+        if (p.attributes.beta != 0) {
+          const R term = from<R>(p.attributes.beta) * io.get(c, e);
+          value = value + term;
+          gauge += magnitude(term);
+        }
+        if (p.attributes.bias) {
+          value = value + io.get(bias, j);
+          gauge += magnitude(io.get(bias, j));
+        }
+        io.put(d, e, value, gauge);
+      });
+    }
+
+    template <class T, class Team, class Io>
+    OPBOUND_HD static void kernel(const Team& team, const Problem<matmul>& p, const Io& io,
+                                  std::int64_t block) {
+      const std::int64_t n = p.sizes[1], k = p.sizes[2];
+      each(team, p.sizes[0] * n, block, [&](std::int64_t e) {
+        const std::int64_t i = e / n, j = e % n;
+        const T sum = product<T>(
+            team, p, k, [&](std::int64_t t) { return io.get(a, i * k + t); },
+            [&](std::int64_t t) { return io.get(b, t * n + j); });
+        io.put(d, e, finished<T>(p, io, i, j, sum));
+      });
+    }
+
+    /// The epilogue: ((alpha sum) s_i) t_j + beta c_ij + bias_j, a factor of 1 left out.
+    template <class T, class Io>
+    OPBOUND_HD static T finished(const Problem<matmul>& p, const Io& io, std::int64_t i,
+                                 std::int64_t j, T value) {
+      if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
+      if (p.attributes.scaled) value = (value * io.get(scale_a, i)) * io.get(scale_b, j);
+      if (p.attributes.beta != 0)
+        value = fma(from<T>(p.attributes.beta), io.get(c, i * p.sizes[1] + j), value);
+      if (p.attributes.bias) value = value + io.get(bias, j);
+      return value;
+    }
+  };
+  using parts = Parts<elements>;
+};
+
+/// da = alpha s (dd t) b^T, db = alpha a^T (dd s) t, dc = beta dd, dbias = the columns' sums.
+struct matmul::backward {
+  enum { a, b, scale_a, scale_b, dd, da, db, dc, dbias };
+  static constexpr std::array tensors{in("a", "m", "k"),
+                                      in("b", "k", "n"),
+                                      in("scale_a", "m").as("fp32"),
+                                      in("scale_b", "n").as("fp32"),
+                                      in("dd", "m", "n"),
+                                      out("da", "m", "k"),
+                                      out("db", "k", "n"),
+                                      out("dc", "m", "n"),
+                                      out("dbias", "n")};
+
+  struct left {
+    static constexpr std::array<int, 1> outputs{da};
+    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return blocks_of(s[0] * s[2]); }
+    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) {
+      return i / team_width;
+    }
+    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
+
+    template <class R, class Team, class Io>
+    static void define(const Team& team, const Problem<matmul>& p, const Io& io,
+                       std::int64_t block) {
+      const std::int64_t n = p.sizes[1], k = p.sizes[2];
+      each(team, p.sizes[0] * k, block, [&](std::int64_t e) {
+        const std::int64_t i = e / k, t = e % k;
+        const bool scaled = p.attributes.scaled;
+        const Defined<R> sum = defined_sum<R>(n, [&](std::int64_t j) {
+          const R term = io.get(dd, i * n + j) * io.get(b, t * n + j);
+          return scaled ? term * io.get(scale_b, j) : term;
+        });
+        const R factor =
+            scaled ? from<R>(p.attributes.alpha) * io.get(scale_a, i) : from<R>(p.attributes.alpha);
+        io.put(da, e, factor * sum.sum, magnitude(factor) * sum.gauge);
+      });
+    }
+
+    template <class T, class Team, class Io>
+    OPBOUND_HD static void kernel(const Team& team, const Problem<matmul>& p, const Io& io,
+                                  std::int64_t block) {
+      const std::int64_t n = p.sizes[1], k = p.sizes[2];
+      each(team, p.sizes[0] * k, block, [&](std::int64_t e) {
+        const std::int64_t i = e / k, t = e % k;
+        T value = product<T>(
+            team, p, n,
+            [&](std::int64_t j) {
+              const T g = io.get(dd, i * n + j);
+              return p.attributes.scaled ? g * io.get(scale_b, j) : g;
+            },
+            [&](std::int64_t j) { return io.get(b, t * n + j); });
+        if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
+        io.put(da, e, p.attributes.scaled ? value * io.get(scale_a, i) : value);
+      });
+    }
+  };
+
+  struct right {
+    static constexpr std::array<int, 1> outputs{db};
+    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return blocks_of(s[2] * s[1]); }
+    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) {
+      return i / team_width;
+    }
+    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
+
+    template <class R, class Team, class Io>
+    static void define(const Team& team, const Problem<matmul>& p, const Io& io,
+                       std::int64_t block) {
+      const std::int64_t n = p.sizes[1], k = p.sizes[2];
+      each(team, k * n, block, [&](std::int64_t e) {
+        const std::int64_t t = e / n, j = e % n;
+        const bool scaled = p.attributes.scaled;
+        const Defined<R> sum = defined_sum<R>(p.sizes[0], [&](std::int64_t i) {
+          const R term = io.get(a, i * k + t) * io.get(dd, i * n + j);
+          return scaled ? term * io.get(scale_a, i) : term;
+        });
+        const R factor =
+            scaled ? from<R>(p.attributes.alpha) * io.get(scale_b, j) : from<R>(p.attributes.alpha);
+        io.put(db, e, factor * sum.sum, magnitude(factor) * sum.gauge);
+      });
+    }
+
+    template <class T, class Team, class Io>
+    OPBOUND_HD static void kernel(const Team& team, const Problem<matmul>& p, const Io& io,
+                                  std::int64_t block) {
+      const std::int64_t n = p.sizes[1], k = p.sizes[2];
+      each(team, k * n, block, [&](std::int64_t e) {
+        const std::int64_t t = e / n, j = e % n;
+        T value = product<T>(
+            team, p, p.sizes[0], [&](std::int64_t i) { return io.get(a, i * k + t); },
+            [&](std::int64_t i) {
+              const T g = io.get(dd, i * n + j);
+              return p.attributes.scaled ? g * io.get(scale_a, i) : g;
+            });
+        if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
+        io.put(db, e, p.attributes.scaled ? value * io.get(scale_b, j) : value);
+      });
+    }
+  };
+
+  /// dc and dbias, a column of dd each block.
+  struct columns {
+    static constexpr std::array<int, 2> outputs{dc, dbias};
+    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[1]; }
+    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
+      return i % s[1];
+    }
+    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
+
+    template <class R, class Team, class Io>
+    static void define(const Team& team, const Problem<matmul>& p, const Io& io, std::int64_t j) {
+      const std::int64_t m = p.sizes[0], n = p.sizes[1];
+      if (p.attributes.beta != 0)
+        team.map(m, [&](std::int64_t i) {
+          io.put(dc, i * n + j, from<R>(p.attributes.beta) * io.get(dd, i * n + j));
+        });
+      if (!p.attributes.bias) return;
+      const Defined<R> sum =
+          defined_sum<R>(m, [&](std::int64_t i) { return io.get(dd, i * n + j); });
+      io.put(dbias, j, sum.sum, sum.gauge);
+    }
+
+    template <class T, class Team, class Io>
+    OPBOUND_HD static void kernel(const Team& team, const Problem<matmul>& p, const Io& io,
+                                  std::int64_t j) {
+      const std::int64_t m = p.sizes[0], n = p.sizes[1];
+      if (p.attributes.beta != 0)
+        team.map(m, [&](std::int64_t i) {
+          io.put(dc, i * n + j, from<T>(p.attributes.beta) * io.get(dd, i * n + j));
+        });
+      if (!p.attributes.bias) return;
+      const T sum = team.sum(m, [&](std::int64_t i) { return io.get(dd, i * n + j); });
+      team.map(1, [&](std::int64_t) { io.put(dbias, j, sum); });
+    }
+  };
+  using parts = Parts<left, right, columns>;
+};
+
+}  // namespace opbound
