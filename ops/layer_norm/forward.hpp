@@ -63,14 +63,11 @@ struct layer_norm::forward {
                                   std::int64_t row) {
       const Attributes& a = p.attributes;
       const std::int64_t n = p.sizes[1], first = row * n;
-      const auto load = [&](std::int64_t j) { return io.get(x, first + j); };
-      const Statistics<T> s = p.variant == welford     ? merged<T>(team, n, load)
-                              : p.variant == recentred ? recentred_twice<T>(team, io, n, first)
-                                                       : summed<T>(team, p.variant, n, load);
+      const Statistics<T> s = statistics<T>(team, p.variant, io, n, first);
       const T eps = stored_in(a.eps_format, from<T>(a.eps));
       const T factor = rsqrt(s.variance + eps);
       team.map(n, [&](std::int64_t j) {
-        const T centred = load(j) - s.pivot;
+        const T centred = io.get(x, first + j) - s.pivot;
         const T c = p.variant == recentred ? centred - s.shift : centred;
         T out = stored_in(a.xhat_format, c * factor);
         if (a.affine != Affine::none) out = out * weight_of(a, io.get(gamma, j));
@@ -81,6 +78,18 @@ struct layer_norm::forward {
         io.put(mean, row, s.mean);
         io.put(rstd, row, factor);
       });
+    }
+
+    /// An infinite mean is no pivot, and merging with it gives NaN where the mean is infinite: such
+    /// rows take the plain way.
+    template <class T, class Team, class Io>
+    OPBOUND_HD static Statistics<T> statistics(const Team& team, int variant, const Io& io,
+                                               std::int64_t n, std::int64_t first) {
+      const auto load = [&](std::int64_t j) { return io.get(x, first + j); };
+      if ((variant == welford || variant == recentred) &&
+          !team.any(n, [&](std::int64_t j) { return !io.is_finite(x, first + j); }))
+        return variant == welford ? merged<T>(team, n, load) : recentred_twice<T>(team, n, load);
+      return summed<T>(team, variant, n, load);
     }
 
     template <class T, class Team, class Load>
@@ -108,14 +117,10 @@ struct layer_norm::forward {
       return {m, mean_of(variant, squares, n), m, m};
     }
 
-    /// Whatever the pivot is, mean (x - pivot) is what it is off by. An infinite mean is no pivot.
-    template <class T, class Team, class Io>
-    OPBOUND_HD static Statistics<T> recentred_twice(const Team& team, const Io& io, std::int64_t n,
-                                                    std::int64_t first) {
-      const auto load = [&](std::int64_t j) { return io.get(x, first + j); };
+    /// Whatever the pivot is, mean (x - pivot) is what it is off by.
+    template <class T, class Team, class Load>
+    OPBOUND_HD static Statistics<T> recentred_twice(const Team& team, std::int64_t n, Load load) {
       const T m = pivot(mean_of(recentred, team.sum(n, load), n));
-      if (team.any(n, [&](std::int64_t j) { return !io.is_finite(x, first + j); }))
-        return {m, m - m, m, m};
       const T off = mean_of(recentred, team.sum(n, [&](std::int64_t j) { return load(j) - m; }), n);
       const T squares = team.sum(n, [&](std::int64_t j) {
         const T c = (load(j) - m) - off;

@@ -197,7 +197,7 @@ inline std::vector<Fault> of_statistics() {
             "normal(mean=1000)", {},
             with_call([](Call& c) { c.variant = opbound::layer_norm::one_pass; })),
       fault("times_reciprocal", "times fl(1/n): a constant row's xhat is no longer 0", "fp32",
-            {4, 129}, "constant(value=1000)", {},
+            {4, 97}, "constant(value=1000)", {},
             with_call([](Call& c) { c.variant = opbound::layer_norm::reciprocal; })),
       fault("sample_variance", "n - 1 for n", "bf16:fp32:bf16", {4, 128}, "normal", {},
             forward([](Forward& f) {
