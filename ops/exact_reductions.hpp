@@ -13,7 +13,7 @@ struct Placed {
   double value = -std::numeric_limits<double>::infinity();
   std::int64_t index = std::numeric_limits<std::int64_t>::max();
 
-  OPBOUND_HD bool is_finite() const { return detail::is_finite(value); }
+  OPBOUND_HD bool is_finite() const { return value - value == 0; }
 };
 
 /// The largest one; the first of equals; NaN if any is NaN.

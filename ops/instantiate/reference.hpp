@@ -121,7 +121,8 @@ struct ReferenceOf {
     }
     std::size_t part = 0;
     detail::for_each_part<Pass>([&]<class Part>() {
-      const bool all = chosen.size() <= part || !chosen[part] || leaves_scratch<Pass, Part>();
+      const bool all = is_whole(chosen, part) ||
+                       (leaves_scratch<Pass, Part>() && is_any_after(chosen, part));
       const auto* list = all ? nullptr : &*chosen[part];
       ++part;
       const std::int64_t blocks = Part::blocks(c.sizes);
@@ -131,6 +132,17 @@ struct ReferenceOf {
         run_block<Part, Way>(c, io, all ? k : (*list)[static_cast<std::size_t>(k)]);
       });
     });
+  }
+
+  static bool is_whole(const BlockChoice& chosen, std::size_t part) {
+    return part >= chosen.size() || !chosen[part];
+  }
+
+  /// Is any block of a later part to be computed?
+  static bool is_any_after(const BlockChoice& chosen, std::size_t part) {
+    for (std::size_t later = part + 1; later < chosen.size(); ++later)
+      if (is_whole(chosen, later) || !chosen[later]->empty()) return true;
+    return false;
   }
 
   /// Later parts read what this one leaves, of whichever block.
