@@ -5,6 +5,7 @@
 //   io.put(y, i, value)
 //   io.index(labels, i), io.put_index(mask, i, k): integers and booleans, exact
 //   io.is_finite(x, i): of an input as it is stored, so that a kernel may branch on it
+//   io.format(x): what a floating-point tensor is stored in
 // Loading rounds to the compute format where the storage format is wider; storing rounds to the
 // tensor's format. Definitions may pass a gauge to put: the last sum with every term replaced by
 // its magnitude.
@@ -34,6 +35,7 @@ struct Bindings {
   OPBOUND_HD void store_index_at(int t, std::int64_t i, std::int64_t value) const {
     store_index(view[t].element, view[t].data, contiguous[t] ? i : view[t].offset(i), value);
   }
+  OPBOUND_HD Format format(int t) const { return format_of(view[t].element); }
   OPBOUND_HD std::int64_t index_at(int t, std::int64_t i) const {
     return load_index(view[t].element, view[t].data, contiguous[t] ? i : view[t].offset(i));
   }
@@ -55,6 +57,7 @@ struct PlainIo {
 
   OPBOUND_HD T get(int t, std::int64_t i) const { return from<T>(tensors.load_at(t, i)); }
   OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  OPBOUND_HD Format format(int t) const { return tensors.format(t); }
   OPBOUND_HD bool is_finite(int t, std::int64_t i) const {
     return detail::is_finite(tensors.load_at(t, i));
   }
@@ -88,6 +91,7 @@ struct TrackedIo {
     return x;
   }
   OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  OPBOUND_HD Format format(int t) const { return tensors.format(t); }
   OPBOUND_HD bool is_finite(int t, std::int64_t i) const {
     return detail::is_finite(tensors.load_at(t, i));
   }

@@ -24,6 +24,7 @@ struct ReferenceIo {
     return from<R>(tensors.load_at(t, i));
   }
   std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  Format format(int t) const { return tensors.format(t); }
   bool is_finite(int t, std::int64_t i) const { return detail::is_finite(tensors.load_at(t, i)); }
   void put_index(int t, std::int64_t i, std::int64_t value) const {
     put(t, i, from<R>(static_cast<double>(value)));
