@@ -23,7 +23,7 @@ using AttributeValue = std::variant<bool, std::int64_t, double, std::string>;
 
 /// An op's Attributes as bytes; every op's struct is trivially copyable and fits.
 struct AttributeBytes {
-  alignas(8) std::array<std::byte, 64> bytes{};
+  alignas(8) std::array<std::byte, 128> bytes{};
 };
 
 template <class A>

@@ -4,7 +4,7 @@
 // adding in a 16-bit format loses it after a few hundred rows.
 #pragma once
 
-#include "ops/elements.hpp"
+#include "ops/elementwise.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -29,7 +29,7 @@ struct bias::forward {
   enum { x, b, y };
   static constexpr std::array tensors{in("x", "rows", "n"), in("b", "n"), out("y", "rows", "n")};
 
-  struct elements : element_blocks<0, 1> {
+  struct elements : elementwise_blocks<0, 1> {
     static constexpr std::array<int, 1> outputs{y};
 
     template <class R, class Team, class Io>
@@ -57,7 +57,7 @@ struct bias::backward {
   static constexpr std::array tensors{in("dy", "rows", "n"), out("dx", "rows", "n"),
                                       out("db", "n")};
 
-  struct elements : element_blocks<0, 1> {
+  struct elements : elementwise_blocks<0, 1> {
     static constexpr std::array<int, 1> outputs{dx};
 
     template <class R, class Team, class Io>

@@ -8,7 +8,7 @@
 // counts its rounding.
 #pragma once
 
-#include "ops/elements.hpp"
+#include "ops/elementwise.hpp"
 #include "ops/gelu.hpp"
 
 namespace opbound {
@@ -52,7 +52,7 @@ struct recompute::forward {
   static constexpr std::array tensors{in("x", "rows", "n"), in("gain", "n"), out("y", "rows", "n"),
                                       out("kept", "rows", "n").as("stored_format")};
 
-  struct elements : element_blocks<0, 1> {
+  struct elements : elementwise_blocks<0, 1> {
     static constexpr std::array<int, 2> outputs{y, kept};
 
     template <class R, class Team, class Io>
@@ -86,7 +86,7 @@ struct recompute::backward {
                                       in("dy", "rows", "n"), out("dx", "rows", "n"),
                                       out("dgain", "n")};
 
-  struct elements : element_blocks<0, 1> {
+  struct elements : elementwise_blocks<0, 1> {
     static constexpr std::array<int, 1> outputs{dx};
 
     template <class R, class Team, class Io>

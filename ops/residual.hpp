@@ -5,7 +5,7 @@
 // store's error, which rule (A) accounts for, not the sum's.
 #pragma once
 
-#include "ops/elements.hpp"
+#include "ops/elementwise.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -37,7 +37,7 @@ struct residual::forward {
   static constexpr std::array tensors{in("x", "n").as("stream"), in("r", "n"),
                                       out("y", "n").as("stream")};
 
-  struct elements : element_blocks<0> {
+  struct elements : elementwise_blocks<0> {
     static constexpr std::array<int, 1> outputs{y};
 
     template <class R, class Team, class Io>
@@ -72,7 +72,7 @@ struct residual::backward {
   enum { dy, dx, dr };
   static constexpr std::array tensors{in("dy", "n"), out("dx", "n"), out("dr", "n")};
 
-  struct elements : element_blocks<0> {
+  struct elements : elementwise_blocks<0> {
     static constexpr std::array<int, 2> outputs{dx, dr};
 
     template <class R, class Team, class Io>

@@ -6,7 +6,7 @@
 // overflow, and loses the tail where it does; 1 - sigma cancels for large x.
 #pragma once
 
-#include "ops/elements.hpp"
+#include "ops/elementwise.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -58,7 +58,7 @@ struct swiglu::forward {
   enum { gate, up, y };
   static constexpr std::array tensors{in("gate", "n"), in("up", "n"), out("y", "n")};
 
-  struct elements : element_blocks<0> {
+  struct elements : elementwise_blocks<0> {
     static constexpr std::array<int, 1> outputs{y};
 
     template <class R, class Team, class Io>
@@ -96,7 +96,7 @@ struct swiglu::backward {
   static constexpr std::array tensors{in("gate", "n"), in("up", "n"), in("dy", "n"),
                                       out("dgate", "n"), out("dup", "n")};
 
-  struct elements : element_blocks<0> {
+  struct elements : elementwise_blocks<0> {
     static constexpr std::array<int, 2> outputs{dgate, dup};
 
     template <class R, class Team, class Io>

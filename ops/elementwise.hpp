@@ -1,4 +1,5 @@
-// Passes whose elements do not depend on each other: a block is one team's width of them.
+// Independent elements in blocks of one team's width: what a part of an elementwise op derives
+// from.
 #pragma once
 
 #include "ops/describe.hpp"
@@ -6,10 +7,13 @@
 
 namespace opbound {
 
-/// A family over all elements of a tensor whose axes are these dimensions of the op.
-template <int... dims>
-struct element_blocks {
-  OPBOUND_HD static std::int64_t count(const Sizes& s) { return (s[dims] * ...); }
+/// One output element for each place along dimension `Dim`, or along two of them.
+template <int Dim = 0, int Other = -1>
+struct elementwise_blocks {
+  OPBOUND_HD static std::int64_t count(const Sizes& s) {
+    if constexpr (Other >= 0) return s[Dim] * s[Other];
+    return s[Dim];
+  }
   OPBOUND_HD static std::int64_t blocks(const Sizes& s) {
     return (count(s) + team_width - 1) / team_width;
   }
@@ -18,11 +22,10 @@ struct element_blocks {
   }
   OPBOUND_HD static std::int64_t longest_sum(const Sizes&) { return 1; }
 
-  /// Calls action(i) for every element i of the block.
+  /// action(i) for every element of the block.
   template <class Team, class F>
   OPBOUND_HD static void each(const Team& team, const Sizes& s, std::int64_t block, F action) {
-    const std::int64_t first = block * team_width;
-    const std::int64_t left = count(s) - first;
+    const std::int64_t first = block * team_width, left = count(s) - first;
     team.map(left < team_width ? left : team_width, [&](std::int64_t k) { action(first + k); });
   }
 };
