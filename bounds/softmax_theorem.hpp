@@ -49,14 +49,22 @@ class SoftmaxTheorem {
   double of_product(double x) const { return quotient(x, 2); }
   /// Bound of (x - max) - log S.
   double of_log(double x) const {
-    const double u = a_.u, left = top_ - x, log_sum = log(sum_);
-    const double e = -log1p(-sum_growth_);
-    const double in_log = e + a_.relative(Function::log) * (log_sum + e) + a_.eta;
-    const double value = left + log_sum;
-    return ((u * left + in_log) * (1 + u) + u * value + a_.eta) * slack;
+    const double u = a_.u, left = top_ - x, value = left + log(sum_);
+    return ((u * left + in_log()) * (1 + u) + u * value + a_.eta) * slack;
+  }
+  /// Bound of max + log S.
+  double of_log_sum() const {
+    const double u = a_.u, value = abs(top_ + log(sum_));
+    return (in_log() * (1 + u) + u * value + a_.eta) * slack;
   }
 
  private:
+  /// What log S differs by: E' + e_log (log S + E').
+  double in_log() const {
+    const double e = -log1p(-sum_growth_);
+    return e + a_.relative(Function::log) * (log(sum_) + e) + a_.eta;
+  }
+
   double element_growth(double x) const {
     if (x == top_) return 0;
     return (1 + a_.relative(Function::exp)) * exp(a_.u * (top_ - x)) - 1;

@@ -320,35 +320,6 @@ OPBOUND_HD Tracked<T, K> pivot(Tracked<T, K> x) {
   return x;
 }
 
-/// The value is stored: ours is rounded, and so is theirs, |fl(v') - v'| <= u |v'| + eta. Where
-/// only the store makes an infinity of ours, or may make one of theirs, nothing is known.
-template <class T, class K>
-OPBOUND_APART OPBOUND_HD Tracked<T, K> stored_in(const Format& f, Tracked<T, K> x) {
-  if constexpr (!requires { Facts<T>::format; }) {
-    return x;  // a type of the reference: over the reals storing changes nothing
-  } else {
-    constexpr Format computed = Facts<T>::format;
-    if (!store_rounds(computed, f)) return x;
-    const double v = to_double(x), stored = round_to(f, v);
-    const bool is_same = stored == v;
-    const double mine = is_same ? 0 : abs(stored - v);
-    Tracked<T, K> r = x;
-    r.value = from<T>(stored);
-    if (is_same && !detail::is_finite(stored)) return r;  // an infinity is stored as one
-    double local = mine;
-    if constexpr (K::foreign) {
-      local = detail::local_term({f.unit_roundoff(), f.eta()}, abs(stored) + mine, x.spread);
-      r.spread = detail::up(x.spread + local + mine);
-    }
-    r.radius = detail::up(x.radius + local);
-    if (!(abs(stored) + r.spread <= f.largest())) {
-      r.radius = detail::infinite;
-      if constexpr (K::foreign) r.spread = detail::infinite;
-    }
-    return r;
-  }
-}
-
 namespace detail {
 [[noreturn]] OPBOUND_HD inline void refuse_branch() {
 #ifdef __CUDA_ARCH__
@@ -399,3 +370,4 @@ struct Conversion<Tracked<T, K>> {
 }  // namespace opbound
 
 #include "bounds/tracked_functions.hpp"  // IWYU pragma: keep
+#include "bounds/tracked_store.hpp"      // IWYU pragma: keep

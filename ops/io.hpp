@@ -4,7 +4,8 @@
 //   io.get(x, i)          -> T
 //   io.put(y, i, value)
 //   io.index(labels, i), io.put_index(mask, i, k): integers and booleans, exact
-//   io.stored(x, i): an input as it is stored, exact, so that a kernel may branch on it
+//   io.is_finite(x, i), io.exact(x, i): an input as it is stored, so that a kernel may branch on it
+//   io.format(x): what tensor x is stored in
 // Loading rounds to the compute format where the storage format is wider; storing rounds to the
 // tensor's format. Definitions may pass a gauge to put: the last sum with every term replaced by
 // its magnitude.
@@ -34,6 +35,7 @@ struct Bindings {
   OPBOUND_HD void store_index_at(int t, std::int64_t i, std::int64_t value) const {
     store_index(view[t].element, view[t].data, contiguous[t] ? i : view[t].offset(i), value);
   }
+  OPBOUND_HD Format format_at(int t) const { return format_of(view[t].element); }
   OPBOUND_HD std::int64_t index_at(int t, std::int64_t i) const {
     return load_index(view[t].element, view[t].data, contiguous[t] ? i : view[t].offset(i));
   }
@@ -55,8 +57,9 @@ struct PlainIo {
 
   OPBOUND_HD T get(int t, std::int64_t i) const { return from<T>(tensors.load_at(t, i)); }
   OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
-  OPBOUND_HD double stored(int t, std::int64_t i) const { return tensors.load_at(t, i); }
-  OPBOUND_HD bool is_finite(int t, std::int64_t i) const { return detail::is_finite(stored(t, i)); }
+  OPBOUND_HD bool is_finite(int t, std::int64_t i) const { return detail::is_finite(exact(t, i)); }
+  OPBOUND_HD double exact(int t, std::int64_t i) const { return tensors.load_at(t, i); }
+  OPBOUND_HD Format format(int t) const { return tensors.format_at(t); }
   OPBOUND_HD void put(int t, std::int64_t i, T value) const {
     tensors.store_at(t, i, to_double(value));
   }
@@ -87,8 +90,13 @@ struct TrackedIo {
     return x;
   }
   OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
-  OPBOUND_HD double stored(int t, std::int64_t i) const { return tensors.load_at(t, i); }
-  OPBOUND_HD bool is_finite(int t, std::int64_t i) const { return detail::is_finite(stored(t, i)); }
+  OPBOUND_HD bool is_finite(int t, std::int64_t i) const { return detail::is_finite(exact(t, i)); }
+  /// What an earlier pass or part computed is not exact.
+  OPBOUND_HD double exact(int t, std::int64_t i) const {
+    if (tracked[t].value != nullptr) detail::refuse_branch();
+    return tensors.load_at(t, i);
+  }
+  OPBOUND_HD Format format(int t) const { return tensors.format_at(t); }
   OPBOUND_HD void put_index(int t, std::int64_t i, std::int64_t value) const {
     put(t, i, Tracked<T, K>(from<T>(static_cast<double>(value))));
   }

@@ -104,6 +104,24 @@ OPBOUND_HD T stored_in(const Format& f, T x) {
   return static_cast<T>(round_to(f, static_cast<double>(x)));
 }
 
+/// The same, rounded up with a probability that a random word decides (round_stochastic); reals,
+/// which this general form is for, stay as they are.
+template <class T>
+OPBOUND_HD T stored_stochastically_in(const Format&, const T& x, std::uint32_t) {
+  return x;
+}
+template <std::floating_point T>
+OPBOUND_HD T stored_stochastically_in(const Format& f, T x, std::uint32_t random) {
+  return static_cast<T>(round_stochastic(f, static_cast<double>(x), random));
+}
+
+/// a where x < 0, else b. Any x will do: where its sign is not certain, Tracked and Enclosure
+/// answer for both.
+template <class T>
+OPBOUND_HD T where_negative(const T& x, const T& a, const T& b) {
+  return is_negative(x) ? a : b;
+}
+
 template <>
 struct Conversion<double> {
   OPBOUND_HD static double from(double x) { return x; }
@@ -181,6 +199,12 @@ OPBOUND_HD bool is_negative(Rounded<F> x) {
 template <Format F>
 OPBOUND_HD Rounded<F> stored_in(const Format& f, Rounded<F> x) {
   return Rounded<F>::of(round_to(f, to_double(x)));
+}
+
+template <Format F>
+OPBOUND_HD Rounded<F> stored_stochastically_in(const Format& f, Rounded<F> x,
+                                               std::uint32_t random) {
+  return Rounded<F>::of(round_stochastic(f, to_double(x), random));
 }
 
 // An elementary function of a low format is the true value rounded: the double function is close

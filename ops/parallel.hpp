@@ -10,13 +10,18 @@
 
 namespace opbound {
 
+/// Threads of every job, however small; 0: as many as it deserves. For tests, while nothing runs.
+inline std::atomic<std::int64_t> forced_threads{0};
+
 /// Calls action(i) for every i in [0, count), each once, in any order and on any thread; `work` is
 /// about how many elements one call handles, so that small jobs stay on this thread. The first
 /// exception is thrown again when all threads are done.
 template <class F>
 void parallel_for(std::int64_t count, std::int64_t work, F action) {
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  const std::int64_t threads = count * work < 16384 ? 1 : std::min(cores, count);
+  const std::int64_t forced = forced_threads;
+  const std::int64_t deserved = count * work < 16384 ? 1 : cores;
+  const std::int64_t threads = std::min(forced > 0 ? forced : deserved, count);
   if (threads <= 1) {
     for (std::int64_t i = 0; i < count; ++i) action(i);
     return;

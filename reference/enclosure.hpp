@@ -298,6 +298,14 @@ inline bool is_negative(const Enclosure& x) {
   return is_negative(x.high());
 }
 
+/// Where x may be on either side of 0, what contains both.
+inline Enclosure where_negative(const Enclosure& x, const Enclosure& a, const Enclosure& b) {
+  if (x.is_nan() || detail::is_nonnegative(x)) return b;
+  if (is_negative(x.high())) return a;
+  if (a.is_nan() || b.is_nan()) return Enclosure::whole_line();
+  return {min(a.low(), b.low()), max(a.high(), b.high())};
+}
+
 inline Enclosure exp(const Enclosure& x) { return detail::rising(mpfr_exp, x); }
 inline Enclosure exp2(const Enclosure& x) { return detail::rising(mpfr_exp2, x); }
 inline Enclosure expm1(const Enclosure& x) { return detail::rising(mpfr_expm1, x); }

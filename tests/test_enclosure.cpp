@@ -277,6 +277,19 @@ TEST(Enclosure, ASquareIsNotNegative) {
   EXPECT_FALSE(is_negative((zero * zero).low()));
 }
 
+TEST(Enclosure, AChoiceThatIsNotCertainIsBoth) {
+  const PrecisionScope scope(64);
+  const auto number = [](double x) { return from<Enclosure>(x); };
+  const Enclosure a = number(3), b = number(5);
+  const Enclosure across(from<Mpfr>(-1.0), from<Mpfr>(1.0));
+  EXPECT_EQ(to_double(where_negative(number(-1), a, b)), 3);
+  EXPECT_EQ(to_double(where_negative(number(0), a, b)), 5);
+  EXPECT_TRUE(where_negative(number(0), a, b).is_point());
+  const Enclosure both = where_negative(across, a, b);
+  EXPECT_TRUE(both.contains(from<Mpfr>(3.0)) && both.contains(from<Mpfr>(5.0)));
+  EXPECT_TRUE(where_negative(across, a, Enclosure::nan()).is_whole_line());
+}
+
 TEST(EnclosureDeathTest, NoBranchHangsOnAnInterval) {
   const PrecisionScope scope(enclosure_bits);
   const Enclosure x = interval(1, 2);

@@ -35,7 +35,7 @@ struct Row {
                        std::int64_t j) const {
     if (p.attributes.mask == attention::Mask::boolean) return io.index(mask, query * keys + j) != 0;
     if (p.attributes.mask == attention::Mask::additive)
-      return io.stored(bias, query * keys + j) != -std::numeric_limits<double>::infinity();
+      return io.exact(bias, query * keys + j) != -std::numeric_limits<double>::infinity();
     return j <= last_seen;
   }
 };

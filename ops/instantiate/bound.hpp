@@ -18,6 +18,10 @@ struct TheoremIo {
 
   double get(int t, std::int64_t i) const { return tensors.load_at(t, i); }
   std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  /// What is known so far of an output of this block.
+  double bound(int t, std::int64_t i) const {
+    return (*result)[static_cast<std::size_t>(t)].radius[static_cast<std::size_t>(i)];
+  }
   void limit(int t, std::int64_t i, double bound) const {
     double& radius = (*result)[static_cast<std::size_t>(t)].radius[static_cast<std::size_t>(i)];
     if (!(bound < radius)) return;

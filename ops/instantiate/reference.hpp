@@ -24,8 +24,12 @@ struct ReferenceIo {
     return from<R>(tensors.load_at(t, i));
   }
   std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
-  double stored(int t, std::int64_t i) const { return tensors.load_at(t, i); }
-  bool is_finite(int t, std::int64_t i) const { return detail::is_finite(stored(t, i)); }
+  bool is_finite(int t, std::int64_t i) const { return detail::is_finite(exact(t, i)); }
+  double exact(int t, std::int64_t i) const {
+    detail::require(saved[t] == nullptr, "only an input is exact");
+    return tensors.load_at(t, i);
+  }
+  Format format(int t) const { return tensors.format_at(t); }
   void put_index(int t, std::int64_t i, std::int64_t value) const {
     put(t, i, from<R>(static_cast<double>(value)));
   }
@@ -116,7 +120,8 @@ struct ReferenceOf {
     }
     std::size_t part = 0;
     detail::for_each_part<Pass>([&]<class Part>() {
-      const bool all = chosen.size() <= part || !chosen[part] || leaves_scratch<Pass, Part>();
+      const bool all = is_whole(chosen, part) ||
+                       (leaves_scratch<Pass, Part>() && is_any_after(chosen, part));
       const auto* list = all ? nullptr : &*chosen[part];
       ++part;
       const std::int64_t blocks = Part::blocks(c.sizes);
@@ -126,6 +131,17 @@ struct ReferenceOf {
         run_block<Part, Way>(c, io, all ? k : (*list)[static_cast<std::size_t>(k)]);
       });
     });
+  }
+
+  static bool is_whole(const BlockChoice& chosen, std::size_t part) {
+    return part >= chosen.size() || !chosen[part];
+  }
+
+  /// Is any block of a later part to be computed?
+  static bool is_any_after(const BlockChoice& chosen, std::size_t part) {
+    for (std::size_t later = part + 1; later < chosen.size(); ++later)
+      if (is_whole(chosen, later) || !chosen[later]->empty()) return true;
+    return false;
   }
 
   /// Later parts read what this one leaves, of whichever block.

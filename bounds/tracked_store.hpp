@@ -1,0 +1,78 @@
+// Tracked values that are stored and read again, and the choice between two by the sign of a third.
+#pragma once
+
+#include "bounds/tracked.hpp"
+
+namespace opbound {
+
+namespace detail {
+/// The value is stored: ours becomes `stored`, and theirs errs by e |v'| + eta. Where only the
+/// store makes an infinity of ours, or may make one of theirs, nothing is known.
+template <class T, class K>
+OPBOUND_APART OPBOUND_HD Tracked<T, K> stored_as(const Format& f, Tracked<T, K> x, double stored,
+                                                 [[maybe_unused]] LocalError theirs) {
+  const double v = to_double(x);
+  const bool is_same = stored == v;
+  const double mine = is_same ? 0 : abs(stored - v);
+  Tracked<T, K> r = x;
+  r.value = from<T>(stored);
+  if (is_same && !is_finite(stored)) return r;  // an infinity is stored as one
+  double local = mine;
+  if constexpr (K::foreign) {
+    local = local_term(theirs, abs(stored) + mine, x.spread);
+    r.spread = up(x.spread + local + mine);
+  }
+  r.radius = up(x.radius + local);
+  if (!(abs(stored) + r.spread <= f.largest())) {
+    r.radius = infinite;
+    if constexpr (K::foreign) r.spread = infinite;
+  }
+  return r;
+}
+}  // namespace detail
+
+/// Rounded to nearest: |fl(v') - v'| <= u |v'| + eta.
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> stored_in(const Format& f, Tracked<T, K> x) {
+  if constexpr (!requires { Facts<T>::format; }) {
+    return x;  // a type of the reference: over the reals storing changes nothing
+  } else {
+    constexpr Format own = Facts<T>::format;  // device code has no address of a static member
+    if (!store_rounds(own, f)) return x;
+    return detail::stored_as(f, x, round_to(f, to_double(x)), {f.unit_roundoff(), f.eta()});
+  }
+}
+
+/// Rounded up or down: the error is below one ulp, at most 2 u |v'| or the smallest subnormal.
+template <class T, class K>
+OPBOUND_HD Tracked<T, K> stored_stochastically_in(const Format& f, Tracked<T, K> x,
+                                                  std::uint32_t random) {
+  if constexpr (!requires { Facts<T>::format; }) {
+    return x;
+  } else {
+    constexpr Format own = Facts<T>::format;  // device code has no address of a static member
+    if (!store_rounds(own, f)) return x;
+    return detail::stored_as(f, x, round_stochastic(f, to_double(x), random),
+                             {2 * f.unit_roundoff(), 2 * f.eta()});
+  }
+}
+
+/// Where the sign of x is not the same in every execution and over the reals, the other one may be
+/// what is exact: |a - b| away.
+template <class T, class K>
+OPBOUND_APART OPBOUND_HD Tracked<T, K> where_negative(Tracked<T, K> x, Tracked<T, K> a,
+                                                      Tracked<T, K> b) {
+  const bool is_known = (x.radius == 0 && x.spread == 0) || detail::has_certain_sign(x);
+  Tracked<T, K> r = is_negative(x.value) ? a : b;
+  if (is_known) return r;
+  const double gap = abs(to_double(a.value - b.value)) * (1 + 4 * Facts<T>::u);
+  r.radius = detail::up(gap + max(a.radius, b.radius));
+  if (!(r.radius >= 0)) r.radius = detail::infinite;
+  if constexpr (K::foreign) {
+    r.spread = detail::up(gap + max(a.spread, b.spread));
+    if (!(r.spread >= 0)) r.spread = detail::infinite;
+  }
+  return r;
+}
+
+}  // namespace opbound

@@ -1,0 +1,175 @@
+// Layer normalisation, forward. Part of ops/layer_norm.hpp.
+#pragma once
+
+#include "ops/layer_norm.hpp"
+#include "ops/layer_norm/theorem.hpp"
+#include "ops/layer_norm/welford.hpp"
+#include "ops/team.hpp"
+
+namespace opbound {
+
+struct layer_norm::forward {
+  enum { x, gamma, beta, y, mean, rstd };
+  static constexpr std::array tensors{in("x", "rows", "n"),
+                                      in("gamma", "n"),
+                                      in("beta", "n"),
+                                      out("y", "rows", "n"),
+                                      out("mean", "rows").as("compute"),
+                                      out("rstd", "rows").as("compute")};
+
+  struct rows {
+    static constexpr std::array<int, 3> outputs{y, mean, rstd};
+    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
+    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int tensor, std::int64_t i) {
+      return tensor == y ? i / s[1] : i;
+    }
+    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
+
+    template <class R, class Team, class Io>
+    OPBOUND_HD static void define(const Team& team, const Problem<layer_norm>& p, const Io& io,
+                                  std::int64_t row) {
+      const Attributes& a = p.attributes;
+      const std::int64_t n = p.sizes[1], first = row * n;
+      const R size = from<R>(static_cast<double>(n));
+      const R mu = team.sum(n, [&](std::int64_t j) { return io.get(x, first + j); }) / size;
+      const R squares = team.sum(n, [&](std::int64_t j) {
+        const R d = io.get(x, first + j) - mu;
+        return d * d;
+      });
+      const R sigma = sqrt(squares / size + from<R>(a.eps));
+      const R size_of_x = team.sum(n, [&](std::int64_t j) { return abs(io.get(x, first + j)); });
+      io.put(mean, row, mu, magnitude(size_of_x / size));
+      io.put(rstd, row, from<R>(1.0) / sigma);
+      team.map(n, [&](std::int64_t j) {
+        R out = (io.get(x, first + j) - mu) / sigma;
+        if (a.affine != Affine::none) out = out * (from<R>(a.weight_offset) + io.get(gamma, j));
+        double gauge = magnitude(out);
+        if (a.affine == Affine::weight_and_bias) {
+          gauge += magnitude(io.get(beta, j));
+          out = out + io.get(beta, j);
+        }
+        io.put(y, first + j, out, gauge);
+      });
+    }
+
+    /// A row's statistics as a kernel has them: (x - pivot) - shift is x - mean.
+    template <class T>
+    struct Statistics {
+      T mean, variance, pivot, shift;
+    };
+
+    template <class T, class Team, class Io>
+    OPBOUND_HD static void kernel(const Team& team, const Problem<layer_norm>& p, const Io& io,
+                                  std::int64_t row) {
+      const Attributes& a = p.attributes;
+      const std::int64_t n = p.sizes[1], first = row * n;
+      const Statistics<T> s = statistics<T>(team, p.variant, io, n, first);
+      const T eps = stored_in(a.eps_format, from<T>(a.eps));
+      const T factor = rsqrt(s.variance + eps);
+      team.map(n, [&](std::int64_t j) {
+        const T centred = io.get(x, first + j) - s.pivot;
+        const T c = p.variant == recentred ? centred - s.shift : centred;
+        T out = stored_in(a.xhat_format, c * factor);
+        if (a.affine != Affine::none) out = out * weight_of(a, io.get(gamma, j));
+        if (a.affine == Affine::weight_and_bias) out = out + io.get(beta, j);
+        io.put(y, first + j, out);
+      });
+      team.map(1, [&](std::int64_t) {
+        io.put(mean, row, s.mean);
+        io.put(rstd, row, factor);
+      });
+    }
+
+    /// An infinite mean is no pivot, and merging with it gives NaN where the mean is infinite: such
+    /// rows take the plain way.
+    template <class T, class Team, class Io>
+    OPBOUND_HD static Statistics<T> statistics(const Team& team, int variant, const Io& io,
+                                               std::int64_t n, std::int64_t first) {
+      const auto load = [&](std::int64_t j) { return io.get(x, first + j); };
+      if ((variant == welford || variant == recentred) &&
+          !team.any(n, [&](std::int64_t j) { return !io.is_finite(x, first + j); }))
+        return variant == welford ? merged<T>(team, n, load) : recentred_twice<T>(team, n, load);
+      return summed<T>(team, variant, n, load);
+    }
+
+    template <class T, class Team, class Load>
+    OPBOUND_HD static Statistics<T> merged(const Team& team, std::int64_t n, Load load) {
+      const Moments<T> m = team.template reduce<MergeMoments>(n, [&](std::int64_t j) {
+        return Moments<T>{1, load(j), from<T>(0.0)};
+      });
+      return {m.mean, mean_of(welford, m.squares, n), m.mean, m.mean};
+    }
+
+    /// Two passes, or one.
+    template <class T, class Team, class Load>
+    OPBOUND_HD static Statistics<T> summed(const Team& team, int variant, std::int64_t n,
+                                           Load load) {
+      const T m = mean_of(variant, team.sum(n, load), n);
+      if (variant == one_pass) {
+        const T square =
+            mean_of(variant, team.sum(n, [&](std::int64_t j) { return load(j) * load(j); }), n);
+        return {m, max(square - m * m, from<T>(0.0)), m, m};
+      }
+      const T squares = team.sum(n, [&](std::int64_t j) {
+        const T c = load(j) - m;
+        return c * c;
+      });
+      return {m, mean_of(variant, squares, n), m, m};
+    }
+
+    /// Whatever the pivot is, mean (x - pivot) is what it is off by.
+    template <class T, class Team, class Load>
+    OPBOUND_HD static Statistics<T> recentred_twice(const Team& team, std::int64_t n, Load load) {
+      const T m = pivot(mean_of(recentred, team.sum(n, load), n));
+      const T off = mean_of(recentred, team.sum(n, [&](std::int64_t j) { return load(j) - m; }), n);
+      const T squares = team.sum(n, [&](std::int64_t j) {
+        const T c = (load(j) - m) - off;
+        return c * c;
+      });
+      return {m + off, mean_of(recentred, squares, n), m, off};
+    }
+
+    /// LayerNormTheorem, then: xhat rounded to its format; weight: |w' - w| <= u |w| if it is a
+    /// sum; y = fl(fl(w xhat) + beta).
+    template <class Io>
+    static void theorem(const Problem<layer_norm>& p, const Io& io, const Arithmetic& arithmetic,
+                        std::int64_t row) {
+      if (p.variant != two_pass && p.variant != reciprocal && p.variant != scaled) return;
+      const Attributes& a = p.attributes;
+      const std::int64_t n = p.sizes[1], first = row * n;
+      const LayerNormTheorem bound(
+          n, [&](std::int64_t j) { return io.get(x, first + j); },
+          {io.bound(mean, row), a.eps, a.eps_format, p.variant == reciprocal}, arithmetic);
+      if (!bound.holds()) return;
+      io.limit(rstd, row, bound.of_rstd());
+      for (std::int64_t j = 0; j < n; ++j) {
+        const double v = io.get(x, first + j);
+        const bool has_weight = a.affine != Affine::none;
+        const double w = has_weight ? a.weight_offset + io.get(gamma, j) : 1;
+        const double b = a.affine == Affine::weight_and_bias ? io.get(beta, j) : 0;
+        io.limit(y, first + j, error_of_output(a, bound, v, w, b, arithmetic));
+      }
+    }
+
+    static double error_of_output(const Attributes& a, const LayerNormTheorem& bound, double v,
+                                  double w, double b, const Arithmetic& arithmetic) {
+      const double u = arithmetic.u, eta = arithmetic.eta;
+      auto [size, error] = bound.normalised(v);
+      const Format& f = a.xhat_format;
+      if (f.unit_roundoff() > u || f.eta() > eta) {
+        if (!(size + error < f.largest() / 2)) return detail::infinite;
+        error += f.unit_roundoff() * (size + error) + f.eta();
+      }
+      if (a.affine == Affine::none) return error;
+      const double weight_u = a.weight_offset == 0 ? 0 : u;
+      const double grown = u + weight_u + u * weight_u;
+      error = (abs(w) * (error * (1 + grown) + size * grown) + eta) * LayerNormTheorem::slack;
+      if (a.affine == Affine::weight) return error;
+      const double exact = abs(w * bound.value(v) + b);
+      return (error * (1 + u) + u * exact) * LayerNormTheorem::slack;
+    }
+  };
+  using parts = Parts<rows>;
+};
+
+}  // namespace opbound

@@ -1,0 +1,128 @@
+// The logarithm of a row's sum of exponentials.
+//
+// Where the maximum is not finite, it is the result: -infinity of nothing but -infinity (or of an
+// empty row), infinity, NaN. The gradient is the formula: NaN where x - y is infinity - infinity.
+//
+// y is stored in the output format and the backward pass reads it so: dx then has a relative error
+// of u |y|, u that format's.
+#pragma once
+
+#include "bounds/softmax_theorem.hpp"
+#include "ops/describe.hpp"
+#include "ops/exact_reductions.hpp"
+#include "ops/number.hpp"
+#include "ops/team.hpp"
+
+namespace opbound {
+
+struct logsumexp {
+  static constexpr std::string_view name = "logsumexp";
+  static constexpr std::string_view math = "y = log sum_k exp(x_k); dx_j = dy exp(x_j - y)";
+  static constexpr std::array<std::string_view, 2> dims{"rows", "n"};
+
+  struct Attributes {};
+  static constexpr std::tuple<> attributes{};
+
+  enum { shifted, log1p_form };
+  static constexpr std::array variants{
+      Variant{"shifted", "max + log sum exp(x - max)"},
+      Variant{"log1p", "max + log1p(sum over all but the largest of exp(x - max))"}};
+  static constexpr bool allows(const Attributes&, int) { return true; }
+
+  struct forward;
+  struct backward;
+
+ private:
+  /// One block a row.
+  struct row_blocks {
+    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
+    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
+  };
+};
+
+struct logsumexp::forward {
+  enum { x, y };
+  static constexpr std::array tensors{in("x", "rows", "n"), out("y", "rows")};
+
+  struct rows : row_blocks {
+    static constexpr std::array<int, 1> outputs{y};
+    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
+
+    template <class R, class Team, class Io>
+    OPBOUND_HD static void define(const Team& team, const Problem<logsumexp>& p, const Io& io,
+                                  std::int64_t row) {
+      const std::int64_t n = p.sizes[1], first = row * n;
+      const double top = team.max(n, [&](std::int64_t j) { return io.exact(x, first + j); });
+      if (top - top != 0) return io.put(y, row, from<R>(top));
+      const R sum =
+          team.sum(n, [&](std::int64_t j) { return exp(io.get(x, first + j) - from<R>(top)); });
+      const R log_sum = log(sum);
+      io.put(y, row, from<R>(top) + log_sum, abs(top) + magnitude(log_sum));
+    }
+
+    template <class T, class Team, class Io>
+    OPBOUND_HD static void kernel(const Team& team, const Problem<logsumexp>& p, const Io& io,
+                                  std::int64_t row) {
+      const std::int64_t n = p.sizes[1], first = row * n;
+      const auto value = [&](std::int64_t j) { return io.get(x, first + j); };
+      const Placed top =
+          largest_of(team, n, [&](std::int64_t j) { return io.exact(x, first + j); });
+      if (!top.is_finite())
+        return team.map(1, [&](std::int64_t) { io.put(y, row, from<T>(top.value)); });
+      const bool has_log1p = p.variant == log1p_form;
+      // log1p takes exp(0) = 1 out of the sum, so that its maximum must be the number itself
+      const T peak = has_log1p ? value(top.index) : pivot(value(top.index));
+      const auto power = [&](std::int64_t j) { return exp(value(j) - peak); };
+      const T log_sum =
+          has_log1p
+              ? log1p(team.sum(n - 1, [&](std::int64_t k) { return power(k + (k >= top.index)); }))
+              : log(team.sum(n, power));
+      team.map(1, [&](std::int64_t) { io.put(y, row, peak + log_sum); });
+    }
+
+    /// bounds.md 3.1, which holds for either variant: log1p leaves one term and one rounding out.
+    template <class Io>
+    static void theorem(const Problem<logsumexp>& p, const Io& io, const Arithmetic& arithmetic,
+                        std::int64_t row) {
+      const std::int64_t n = p.sizes[1], first = row * n;
+      const SoftmaxTheorem bound(
+          n, [&](std::int64_t j) { return io.get(x, first + j); }, arithmetic);
+      if (bound.holds() && p.variant == shifted) io.limit(y, row, bound.of_log_sum());
+    }
+  };
+  using parts = Parts<rows>;
+};
+
+struct logsumexp::backward {
+  enum { x, y, dy, dx };
+  static constexpr std::array tensors{in("x", "rows", "n"), saved("y", "rows"), in("dy", "rows"),
+                                      out("dx", "rows", "n")};
+
+  struct rows : row_blocks {
+    static constexpr std::array<int, 1> outputs{dx};
+    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
+      return i / s[1];
+    }
+
+    template <class R, class Team, class Io>
+    OPBOUND_HD static void define(const Team& team, const Problem<logsumexp>& p, const Io& io,
+                                  std::int64_t row) {
+      const std::int64_t n = p.sizes[1], first = row * n;
+      team.map(n, [&](std::int64_t j) {
+        io.put(dx, first + j, io.get(dy, row) * exp(io.get(x, first + j) - io.get(y, row)));
+      });
+    }
+
+    template <class T, class Team, class Io>
+    OPBOUND_HD static void kernel(const Team& team, const Problem<logsumexp>& p, const Io& io,
+                                  std::int64_t row) {
+      const std::int64_t n = p.sizes[1], first = row * n;
+      const T g = io.get(dy, row), total = io.get(y, row);
+      team.map(
+          n, [&](std::int64_t j) { io.put(dx, first + j, g * exp(io.get(x, first + j) - total)); });
+    }
+  };
+  using parts = Parts<rows>;
+};
+
+}  // namespace opbound
