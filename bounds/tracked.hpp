@@ -327,7 +327,8 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> stored_in(const Format& f, Tracked<T, K> 
   if constexpr (!requires { Facts<T>::format; }) {
     return x;  // a type of the reference: over the reals storing changes nothing
   } else {
-    if (!store_rounds(Facts<T>::format, f)) return x;
+    constexpr Format own = Facts<T>::format;  // by value: device code has no address of it
+    if (!store_rounds(own, f)) return x;
     const double v = to_double(x), stored = round_to(f, v);
     const bool is_same = stored == v;
     const double mine = is_same ? 0 : abs(stored - v);
