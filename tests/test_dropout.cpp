@@ -9,6 +9,7 @@
 
 #include "bounds/probable.hpp"
 #include "ops/dropout.hpp"
+#include "suites/input.hpp"
 #include "suites/run.hpp"
 
 namespace opbound {
