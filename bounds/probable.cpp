@@ -57,7 +57,7 @@ double lower_tail(std::int64_t k, std::int64_t n, double p, double q) {
     if (term * factor <= 0x1p-40 * sum * (1 - factor)) break;
     term *= factor;
   }
-  return sum * (1 + 0x1p-30);
+  return sum * (1 + 0x1p-30) + 0x1p-1000;  // what underflow may have taken
 }
 
 double at_most(std::int64_t k, std::int64_t n, double p, double q) {

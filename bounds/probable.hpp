@@ -12,7 +12,7 @@ namespace opbound {
 double drop_probability(double p, int bits);
 
 /// P(X <= k) and P(X >= k) of X ~ Binomial(n, p), rounded up: at least the true value, and at most
-/// 1 + 2^-29 times it where it is below 1/2.
+/// 1 + 2^-29 times it plus 2^-1000 where it is below 1/2.
 double probability_at_most(std::int64_t k, std::int64_t n, double p);
 double probability_at_least(std::int64_t k, std::int64_t n, double p);
 

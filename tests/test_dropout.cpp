@@ -28,6 +28,7 @@ CaseSpec spec_of(const Choice& c) {
   spec.attributes = to_bytes(dropout::Attributes{c.p, c.seed, c.offset, c.bits});
   spec.sizes = {c.rows, c.n};
   spec.precision = {fp32, fp32, fp32};
+  spec.inputs.emplace_back("x", parse_input("constant(value=1)"));
   return spec;
 }
 
