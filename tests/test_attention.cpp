@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/attention.hpp"
+#include "suites/input.hpp"
 #include "suites/run.hpp"
 
 namespace opbound {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "suites/error.hpp"
+#include "suites/input.hpp"
 #include "suites/run.hpp"
 
 namespace opbound {
