@@ -67,6 +67,11 @@ struct cross_entropy {
     return {};
   }
 
+  static constexpr std::string_view refuses_storage(const Format& f) {
+    const bool is_for = f == fp64 || f == fp32 || f == bf16 || f == fp16;
+    return is_for ? "" : "logits in fp64, fp32, bf16 or fp16";
+  }
+
   struct forward;
   struct backward;
 

@@ -98,6 +98,8 @@ struct Op {
   bool (*has_tensor)(const AttributeBytes&, std::string_view tensor);
   /// What these sizes would have to be, where they do not fit; else empty.
   std::string_view (*refuses)(const AttributeBytes&, const Sizes&);
+  /// The storage formats it is for, where this is none of them; else empty.
+  std::string_view (*refuses_storage)(const Format&);
   PassInfo forward;
   std::optional<PassInfo> backward;
 

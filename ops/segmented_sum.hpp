@@ -37,8 +37,8 @@ struct segmented_sum {
     if (tensor == "offsets") return a.by == By::offsets;
     return true;
   }
-  static constexpr std::string_view refuses(const Attributes&, const Sizes& s) {
-    return s[3] == s[2] + 1 ? "" : "ends = segments + 1";
+  static constexpr std::string_view refuses(const Attributes& a, const Sizes& s) {
+    return a.by == By::ids || s[3] == s[2] + 1 ? "" : "ends = segments + 1";
   }
 
   struct forward;

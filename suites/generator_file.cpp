@@ -67,6 +67,7 @@ void fill_worst(Tensor& tensor, const InputSpec& spec) {
 
 /// Do the shapes agree, when leading axes of the file are merged into the tensor's first?
 bool fits(const Shape& file, const Shape& wanted) {
+  if (file.empty() && wanted == Shape{1}) return true;  // a scalar
   if (file.size() < wanted.size() || wanted.empty()) return file == wanted;
   const auto inner = static_cast<std::ptrdiff_t>(wanted.size()) - 1;
   std::int64_t first = 1;

@@ -35,7 +35,7 @@ std::vector<Direction> read_directions(const TomlValue* value, const Op& op) {
   return all;
 }
 
-std::vector<Precision> read_precisions(const TomlValue& value) {
+std::vector<Precision> read_precisions(const TomlValue& value, const Op& op) {
   constexpr std::string_view expected =
       "storage:compute:output or one format, of fp64 fp32 tf32 bf16 fp16 e4m3 e5m2";
   std::vector<Precision> all;
@@ -46,6 +46,9 @@ std::vector<Precision> read_precisions(const TomlValue& value) {
     if (!has_kernel(precision->compute))
       v.refuse("no kernel computes in " + std::string(name_of(precision->compute)),
                "one of fp64, fp32, bf16, fp16");
+    const std::string_view wanted = op.refuses_storage(precision->storage);
+    if (!wanted.empty())
+      v.refuse(std::string(op.name) + " of " + std::string(name_of(precision->storage)), wanted);
     all.push_back(*precision);
   }
   return all;
@@ -169,7 +172,7 @@ CaseChoices read_choices(const TomlValue& value, const SuiteContext& context) {
   CaseChoices c;
   c.common = read_common(table, context);
   c.directions = read_directions(table.find("direction"), op);
-  c.precisions = read_precisions(table.at("precision"));
+  c.precisions = read_precisions(table.at("precision"), *context.op);
   c.attributes = read_attributes(table.find("attributes"), op);
   if (const TomlValue* v = table.find("variant")) c.variants = {read_variants(*v, op), *v};
   if (const TomlValue* v = table.find("declare")) c.declared = {read_variants(*v, op), *v};

@@ -141,6 +141,23 @@ TEST(Exactness, IsNeverClaimedWrongly) {
   exactness_is_never_claimed_wrongly<Rounded<fp16>>(24);
 }
 
+/// Masked logits: what exact infinities give is known, what an overflow gives is not.
+TEST(CertifiedDouble, KnowsExactInfinities) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto of = [](double x) { return from<CertifiedDouble>(x); };
+  const CertifiedDouble masked = of(-infinity) - of(3);
+  EXPECT_EQ(exact_of(masked).kind, Exact::Class::minus_infinity);
+  EXPECT_EQ(exact_of(exp(masked)).high, 0);
+  EXPECT_EQ(exact_of(exp(masked)).radius, 0);
+  EXPECT_EQ(exact_of(of(infinity) + of(infinity)).kind, Exact::Class::plus_infinity);
+  EXPECT_EQ(exact_of(of(infinity) - of(infinity)).radius, infinity);
+  EXPECT_EQ(exact_of(exp(of(infinity))).radius, infinity);
+  const CertifiedDouble overflowed = of(-1.7e308) - of(1.7e308);
+  EXPECT_EQ(exact_of(overflowed).radius, infinity);
+  EXPECT_EQ(exact_of(exp(overflowed)).radius, infinity);
+  EXPECT_EQ(exact_of(exp(of(-infinity) + overflowed)).radius, infinity);
+}
+
 TEST(Exactness, OfDoubleDoubleLooksAtTheLowPart) {
   const CertifiedDouble one_and_more = from<CertifiedDouble>(1.0) + from<CertifiedDouble>(0x1p-60);
   EXPECT_EQ(one_and_more.radius, 0);

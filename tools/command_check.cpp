@@ -72,14 +72,18 @@ Files assign(const std::string& option, const std::vector<std::string>& texts,
 }
 
 /// What a direction reads from outside: the saved tensors too where it does not make them itself.
-std::vector<const TensorSpec*> read_tensors(const Op& op, Direction direction) {
+std::vector<const TensorSpec*> read_tensors(const CaseSpec& spec) {
+  const Op& op = *spec.op;
+  const Direction direction = spec.direction;
   std::vector<const TensorSpec*> tensors;
   const auto add = [&](const PassInfo& pass, bool saved) {
     for (const TensorSpec& t : pass.tensors) {
       const bool is_new =
           std::none_of(tensors.begin(), tensors.end(),
                        [&](const TensorSpec* known) { return known->name == t.name; });
-      if (is_new && !t.is_written() && (saved || t.role != Role::saved)) tensors.push_back(&t);
+      if (is_new && !t.is_written() && (saved || t.role != Role::saved) &&
+          op.has_tensor(spec.attributes, t.name))
+        tensors.push_back(&t);
     }
   };
   if (direction != Direction::backward_local) add(op.forward, false);
@@ -87,10 +91,10 @@ std::vector<const TensorSpec*> read_tensors(const Op& op, Direction direction) {
   return tensors;
 }
 
-std::vector<const TensorSpec*> written_tensors(const PassInfo& pass) {
+std::vector<const TensorSpec*> written_tensors(const CaseSpec& spec) {
   std::vector<const TensorSpec*> tensors;
-  for (const TensorSpec& t : pass.tensors)
-    if (t.is_judged()) tensors.push_back(&t);
+  for (const TensorSpec& t : spec.op->pass(spec.direction).tensors)
+    if (t.is_judged() && spec.op->has_tensor(spec.attributes, t.name)) tensors.push_back(&t);
   return tensors;
 }
 
@@ -105,7 +109,8 @@ class SizesOfFiles {
  public:
   explicit SizesOfFiles(const Op& op) : op_(op), files_(op.dims.size()) {}
 
-  void take(const TensorSpec& tensor, const InputSpec& file, const Shape& shape) {
+  void take(const TensorSpec& tensor, const InputSpec& file, Shape shape) {
+    if (shape.empty()) shape = {1};  // a scalar
     const auto rank = static_cast<std::size_t>(tensor.rank());
     if (shape.size() < rank || rank == 0)
       throw InputError(file.path, "a tensor of shape " + detail::text_of(shape),
@@ -123,12 +128,15 @@ class SizesOfFiles {
     }
   }
 
-  Sizes sizes() const {
+  /// Every input that takes part has told its sizes: what is left belongs to none, or to an output
+  /// of one number that is not at hand.
+  Sizes sizes(const AttributeBytes& attributes) const {
+    Sizes all = sizes_;
     for (std::size_t d = 0; d < files_.size(); ++d)
-      if (files_[d].empty())
-        throw InputError("--in", "no file tells the size " + std::string(op_.dims[d]),
-                         "a tensor that has it");
-    return sizes_;
+      if (files_[d].empty()) all[d] = 1;
+    const std::string_view wanted = op_.refuses(attributes, all);
+    if (!wanted.empty()) throw InputError("--in", "sizes that do not fit", std::string(wanted));
+    return all;
   }
 
  private:
@@ -226,6 +234,11 @@ CaseSpec read_case(const Options& options) {
   if (spec.direction != Direction::forward && !spec.op->backward)
     throw InputError("--direction", options.op + " has no backward pass", "forward");
   spec.precision = read_precision(options.precision);
+  const std::string_view wanted = spec.op->refuses_storage(spec.precision.storage);
+  if (!wanted.empty())
+    throw InputError("--precision",
+                     options.op + " of " + std::string(name_of(spec.precision.storage)),
+                     std::string(wanted));
   spec.attributes = spec.op->default_attributes;
   for (const std::string& text : options.attributes) set_attribute(spec, text);
   spec.declared = read_variants(spec, options.variants);
@@ -268,8 +281,8 @@ std::string worst_text(const CaseSpec& spec, const Record& record) {
 
 int check(const Options& options) {
   CaseSpec spec = read_case(options);
-  const std::vector<const TensorSpec*> inputs = read_tensors(*spec.op, spec.direction);
-  const std::vector<const TensorSpec*> outputs = written_tensors(spec.op->pass(spec.direction));
+  const std::vector<const TensorSpec*> inputs = read_tensors(spec);
+  const std::vector<const TensorSpec*> outputs = written_tensors(spec);
   spec.inputs = assign("--in", options.in, names_of(inputs));
   const Files results = assign("--out", options.out, names_of(outputs));
   SizesOfFiles sizes(*spec.op);
@@ -288,7 +301,7 @@ int check(const Options& options) {
   };
   take(inputs, spec.inputs, "--in", true);
   take(outputs, results, "--out", false);
-  spec.sizes = sizes.sizes();
+  spec.sizes = sizes.sizes(spec.attributes);
 
   std::optional<RecordWriter> writer;
   if (!options.record.empty()) writer.emplace(options.record);

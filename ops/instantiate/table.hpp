@@ -62,6 +62,10 @@ Op describe() {
     if constexpr (requires { O::refuses(A{}, s); }) return O::refuses(from_bytes<A>(a), s);
     return {};
   };
+  op.refuses_storage = [](const Format& f) -> std::string_view {
+    if constexpr (requires { O::refuses_storage(f); }) return O::refuses_storage(f);
+    return {};
+  };
   op.forward = pass_info<typename O::forward>();
   if constexpr (detail::HasBackward<O>) op.backward = pass_info<typename O::backward>();
   op.run = &KernelOf<O>::run;

@@ -141,6 +141,39 @@ inline std::vector<Fault> softmax_forward_faults() {
          for (std::size_t j = 0; j < r[0].size(); ++j) r[1][j] = exp(r[0][j] - rounded) / s;
        })},
       {"softmax",
+       "online_without_rescaling",
+       "the running sum is not rescaled when the maximum grows",
+       {},
+       "bf16:fp32:bf16",
+       {4, 128},
+       logits,
+       {},
+       by_row([](Rows& r, std::int64_t) {
+         float top = r[0][0], s = 0;
+         for (const float x : r[0]) {
+           top = max(top, x);
+           s += exp(x - top);
+         }
+         for (std::size_t j = 0; j < r[0].size(); ++j) r[1][j] = exp(r[0][j] - top) / s;
+       })},
+      {"softmax",
+       "online_from_minus_infinity",
+       "exp(-inf - -inf) where nothing but masks came before",
+       {},
+       "fp32",
+       {40, 16},
+       {{"x", "one_hot(value=1, background=-inf)"}},
+       {},
+       by_row([](Rows& r, std::int64_t) {
+         float top = -HUGE_VALF, s = 0;
+         for (const float x : r[0]) {
+           const float next = max(top, x);
+           s = s * exp(top - next) + exp(x - next);
+           top = next;
+         }
+         for (std::size_t j = 0; j < r[0].size(); ++j) r[1][j] = exp(r[0][j] - top) / s;
+       })},
+      {"softmax",
        "log_of_softmax",
        "log(softmax) where (x - max) - log S is declared",
        {},
@@ -196,6 +229,23 @@ inline std::vector<Fault> softmax_backward_faults() {
        {},
        backward_with([=](const auto& y, const auto& dy) {
          return static_cast<float>(round_to(bf16, dot(y, dy, y.size())));
+       })},
+      {"softmax",
+       "product_in_bf16",
+       "y dy rounded to bf16 before it is summed, as stored_product does",
+       up,
+       "bf16:fp32:bf16",
+       {16, 128},
+       both,
+       {},
+       by_row([](Rows& r, std::int64_t) {
+         std::vector<float> t;
+         float total = 0;
+         for (std::size_t j = 0; j < r[0].size(); ++j) {
+           t.push_back(static_cast<float>(round_to(bf16, r[0][j] * r[1][j])));
+           total += t.back();
+         }
+         for (std::size_t j = 0; j < r[0].size(); ++j) r[2][j] = t[j] - r[0][j] * total;
        })},
       {"softmax",
        "projection_drops_last",
