@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ops/provider.hpp"
+#include "reference/certify.hpp"
 #include "suites/input.hpp"
 #include "suites/run.hpp"
 
@@ -280,6 +281,52 @@ TEST(Adamw, TheRunningBoundIsSharperThanTheAPrioriOne) {
                    : 0;
   }
   EXPECT_EQ(sharper, c.n);
+}
+
+// ---- somebody else's kernel of the same algorithm
+
+/// scaled_step with fused multiply-adds and with constants from the library's pow.
+void run_with_fused_operations(const adamw::Attributes& a, Prepared& p, std::int64_t n) {
+  using Place = adamw::forward;
+  const auto& views = p.call.forward;
+  const auto number = [](double x) { return static_cast<float>(x); };
+  const double c1 = 1 - std::pow(a.beta1, a.step), c2 = 1 - std::pow(a.beta2, a.step);
+  const float kept = number(1 - a.lr * a.weight_decay), rate = number(a.lr / c1);
+  const float root = number(std::sqrt(c2));
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto at = [&](int place) { return number(views[static_cast<std::size_t>(place)].at(i)); };
+    const float g = at(Place::g);
+    const float m = std::fmaf(number(a.beta1), at(Place::m), number(1 - a.beta1) * g);
+    const float v = std::fmaf(number(1 - a.beta2) * g, g, number(a.beta2) * at(Place::v));
+    const float size = std::sqrt(v) / root + number(a.eps);
+    views[Place::next_m].set(i, m);
+    views[Place::next_v].set(i, v);
+    views[Place::next_w].set(i, std::fmaf(-rate, m / size, at(Place::w) * kept));
+  }
+}
+
+TEST(Adamw, AForeignKernelIsWithinTheBoundOfItsContract) {
+  Choice c;
+  c.n = 20000;
+  c.attributes.weight_decay = 0.1;
+  c.inputs = {{"w", "normal(sigma=0.02)"},
+              {"g", "log_spaced(low=-30, high=10)"},
+              {"m", "normal(sigma=1e-3)"},
+              {"v", "uniform(low=0, high=1e-6)"},
+              {"found_inf", "mask(p=0)"}};
+  for (const std::int64_t step : {1, 2, 100, 100000}) {
+    c.attributes.step = step;
+    Prepared p = run(c);
+    run_with_fused_operations(c.attributes, p, c.n);
+    Contract contract;
+    contract.order = Contract::Order::any;
+    const Op& op = *find_op("adamw");
+    for (const OutputCheck& check : certify(op, p.call, bounds_of(op, p.call, contract))) {
+      EXPECT_EQ(check.counts.exceeds, 0U) << check.tensor << " at step " << step;
+      EXPECT_LE(check.ratio, 1);
+      EXPECT_GT(check.ratio, 0.2);  // a bound that is never approached says little
+    }
+  }
 }
 
 }  // namespace
