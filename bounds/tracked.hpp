@@ -299,10 +299,22 @@ OPBOUND_HD Tracked<T, K> abs(Tracked<T, K> a) {
   return a;
 }
 
+namespace detail {
+/// Is a above b over the reals and in every execution? Both lie within radius + spread of ours; the
+/// last term is for what to_double leaves out of a double-double.
+template <class T, class K>
+OPBOUND_HD bool is_certainly_above(Tracked<T, K> a, Tracked<T, K> b) {
+  const double reach = up(a.radius + a.spread + b.radius + b.spread);
+  return to_double(a) - to_double(b) > up(reach + 0x1p-52 * (a.size() + b.size()));
+}
+}  // namespace detail
+
 /// max and min are Lipschitz with constant 1 in the maximum norm; picking one operand's radius
-/// would be wrong.
+/// is right only where that operand wins for certain.
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> max(Tracked<T, K> a, Tracked<T, K> b) {
+  if (detail::is_certainly_above(a, b)) return a;
+  if (detail::is_certainly_above(b, a)) return b;
   Tracked<T, K> r(max(a.value, b.value));
   r.radius = a.radius > b.radius ? a.radius : b.radius;
   if constexpr (K::foreign) r.spread = a.spread > b.spread ? a.spread : b.spread;

@@ -105,8 +105,28 @@ OPBOUND_HD inline CertifiedDouble pi<CertifiedDouble>() {
   return x;
 }
 
+// Exact infinities are none of DoubleDouble's numbers, but masked logits are full of -infinity: the
+// steps of a softmax over them are decided here, so that such rows need no intervals.
+
+/// Infinity + a number, or infinity + infinity of the same sign: that infinity, exactly.
+OPBOUND_HD inline CertifiedDouble operator+(CertifiedDouble a, CertifiedDouble b) {
+  if (!detail::is_exact_infinity(a) && !detail::is_exact_infinity(b))
+    return operator+<DoubleDouble, Own>(a, b);
+  return detail::not_finite<DoubleDouble, Own>(DoubleDouble{a.value.high + b.value.high, 0},
+                                               detail::is_infinite_sum(a, b));
+}
+
+/// exp(-infinity) = 0
+OPBOUND_HD inline CertifiedDouble exp(CertifiedDouble x) {
+  if (detail::is_exact_infinity(x) && x.value.high < 0) return CertifiedDouble(DoubleDouble{0, 0});
+  return exp<DoubleDouble, Own>(x);
+}
+
 /// The value as every reference reports it; an infinite radius where it is not decided here.
 OPBOUND_HD inline Exact exact_of(const CertifiedDouble& x) {
+  using Class = Exact::Class;
+  if (detail::is_exact_infinity(x))
+    return {x.value.high, 0, 0, x.value.high > 0 ? Class::plus_infinity : Class::minus_infinity};
   if (!is_finite(x.value) || !detail::is_finite(x.radius)) return {0, 0, detail::infinite, {}};
   return {x.value.high, x.value.low, x.radius, Exact::Class::finite};
 }

@@ -6,7 +6,6 @@
 //   io.index(labels, i), io.put_index(mask, i, k): integers and booleans, exact
 //   io.is_finite(x, i), io.exact(x, i): an input as it is stored, so that a kernel may branch on it
 //   io.format(x): what tensor x is stored in
-//   io.stored(x, i): an input as it is stored, exact, so that a kernel may branch on it
 // Loading rounds to the compute format where the storage format is wider; storing rounds to the
 // tensor's format. Definitions may pass a gauge to put: the last sum with every term replaced by
 // its magnitude.
@@ -58,8 +57,7 @@ struct PlainIo {
 
   OPBOUND_HD T get(int t, std::int64_t i) const { return from<T>(tensors.load_at(t, i)); }
   OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
-  OPBOUND_HD double stored(int t, std::int64_t i) const { return tensors.load_at(t, i); }
-  OPBOUND_HD bool is_finite(int t, std::int64_t i) const { return detail::is_finite(stored(t, i)); }
+  OPBOUND_HD bool is_finite(int t, std::int64_t i) const { return detail::is_finite(exact(t, i)); }
   OPBOUND_HD double exact(int t, std::int64_t i) const { return tensors.load_at(t, i); }
   OPBOUND_HD Format format(int t) const { return tensors.format_at(t); }
   OPBOUND_HD void put(int t, std::int64_t i, T value) const {
@@ -92,8 +90,7 @@ struct TrackedIo {
     return x;
   }
   OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
-  OPBOUND_HD double stored(int t, std::int64_t i) const { return tensors.load_at(t, i); }
-  OPBOUND_HD bool is_finite(int t, std::int64_t i) const { return detail::is_finite(stored(t, i)); }
+  OPBOUND_HD bool is_finite(int t, std::int64_t i) const { return detail::is_finite(exact(t, i)); }
   /// What an earlier pass or part computed is not exact.
   OPBOUND_HD double exact(int t, std::int64_t i) const {
     if (tracked[t].value != nullptr) detail::refuse_branch();

@@ -8,6 +8,7 @@
 #include "bounds/softmax_theorem.hpp"
 #include "ops/describe.hpp"
 #include "ops/number.hpp"
+#include "ops/online_sum.hpp"
 #include "ops/team.hpp"
 
 namespace opbound {
@@ -23,14 +24,19 @@ struct softmax {
   };
   static constexpr auto attributes = std::tuple{field("log", &Attributes::log)};
 
-  enum { division, reciprocal, log_of_sum, log_of_softmax };
+  enum { division, reciprocal, log_of_sum, log_of_softmax, online, stored_product };
   static constexpr std::array variants{
       Variant{"division", "exp(x - max) / S, S = sum exp(x - max)"},
-      Variant{"reciprocal", "exp(x - max) * (1 / S)"}, Variant{"log_of_sum", "(x - max) - log S"},
+      Variant{"reciprocal", "exp(x - max) * (1 / S)"},
+      Variant{"log_of_sum", "(x - max) - log S"},
       Variant{"log_of_softmax",
-              "log(exp(x - max) / S), which is -infinity where softmax underflows"}};
+              "log(exp(x - max) / S), which is -infinity where softmax underflows"},
+      Variant{"online",
+              "max and S in one pass, S rescaled where max grows; then as division or log_of_sum"},
+      Variant{"stored_product",
+              "division; backward t - y sum t, t = y dy rounded to the format of dx"}};
   static constexpr bool allows(const Attributes& a, int variant) {
-    return a.log == (variant == log_of_sum || variant == log_of_softmax);
+    return variant == online || a.log == (variant == log_of_sum || variant == log_of_softmax);
   }
 
   struct forward;
@@ -76,20 +82,34 @@ struct softmax::forward {
     OPBOUND_HD static void kernel(const Team& team, const Problem<softmax>& p, const Io& io,
                                   std::int64_t row) {
       const std::int64_t n = p.sizes[1], first = row * n;
-      const T top = pivot(team.max(n, [&](std::int64_t j) { return io.get(x, first + j); }));
-      const auto shifted = [&](std::int64_t j) { return io.get(x, first + j) - top; };
-      const T s = team.sum(n, [&](std::int64_t j) { return exp(shifted(j)); });
-      const T factor = p.variant == reciprocal   ? from<T>(1.0) / s
-                       : p.variant == log_of_sum ? log(s)
-                                                 : s;
+      const auto value = [&](std::int64_t j) { return io.get(x, first + j); };
+      T top, s;
+      if (p.variant == online) {
+        const Online<T> state = team.template reduce<OnlineSum>(
+            n, [&](std::int64_t j) { return seen<T>(io.exact(x, first + j)); });
+        top = from<T>(state.top);
+        s = state.sum;
+      } else {
+        top = pivot(team.max(n, value));
+        s = team.sum(n, [&](std::int64_t j) { return exp(value(j) - top); });
+      }
+      const bool subtracts_log = p.attributes.log && p.variant != log_of_softmax;
+      const T factor = p.variant == reciprocal ? from<T>(1.0) / s : subtracts_log ? log(s) : s;
       team.map(n, [&](std::int64_t j) {
-        const T d = shifted(j);
+        const T d = value(j) - top;
         io.put(y, first + j,
-               p.variant == log_of_sum   ? d - factor
-               : p.variant == reciprocal ? exp(d) * factor
-               : p.variant == division   ? exp(d) / factor
-                                         : log(exp(d) / factor));
+               subtracts_log                 ? d - factor
+               : p.variant == reciprocal     ? exp(d) * factor
+               : p.variant == log_of_softmax ? log(exp(d) / factor)
+                                             : exp(d) / factor);
       });
+    }
+
+    /// The state after one element: nothing for a masked one, NaN for what has no exp(x - x).
+    template <class T>
+    OPBOUND_HD static Online<T> seen(double x) {
+      if (x == -std::numeric_limits<double>::infinity()) return {};
+      return {x, from<T>(x - x + 1)};
     }
 
     template <class Io>
@@ -98,13 +118,13 @@ struct softmax::forward {
       const std::int64_t n = p.sizes[1], first = row * n;
       const SoftmaxTheorem bound(
           n, [&](std::int64_t j) { return io.get(x, first + j); }, arithmetic);
-      if (!bound.holds() || p.variant == log_of_softmax) return;
+      if (!bound.holds() || p.variant == log_of_softmax || p.variant == online) return;
       for (std::int64_t j = 0; j < n; ++j) {
         const double v = io.get(x, first + j);
         io.limit(y, first + j,
-                 p.variant == division     ? bound.of_quotient(v)
+                 p.variant == log_of_sum   ? bound.of_log(v)
                  : p.variant == reciprocal ? bound.of_product(v)
-                                           : bound.of_log(v));
+                                           : bound.of_quotient(v));
       }
     }
   };
@@ -151,9 +171,14 @@ struct softmax::backward {
         });
         return;
       }
-      const T total =
-          team.sum(n, [&](std::int64_t j) { return io.get(y, first + j) * io.get(dy, first + j); });
+      const bool stores = p.variant == stored_product;
+      const auto product = [&](std::int64_t j) {
+        const T t = io.get(y, first + j) * io.get(dy, first + j);
+        return stores ? stored_in(io.format(dx), t) : t;
+      };
+      const T total = team.sum(n, product);
       team.map(n, [&](std::int64_t j) {
+        if (stores) return io.put(dx, first + j, product(j) - io.get(y, first + j) * total);
         io.put(dx, first + j, io.get(y, first + j) * (io.get(dy, first + j) - total));
       });
     }

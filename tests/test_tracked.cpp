@@ -339,6 +339,15 @@ TEST(FullForeignKernel, Holds) {
   kernels_hold<double>(5000, 47);
 }
 
+TEST(Max, TakesTheRadiusOfWhatWinsForCertain) {
+  const auto low = around<float>(1, 0.5), high = around<float>(3, 0x1p-20);
+  EXPECT_EQ(max(low, high).radius, 0x1p-20);
+  EXPECT_EQ(min(low, high).radius, 0.5);
+  EXPECT_EQ(max(around<float>(1, 2.5), high).radius, 2.5);
+  EXPECT_EQ(max(around<float>(infinite, 0), low).radius, 0);
+  EXPECT_EQ((max(around<float, Foreign>(1, 0.5, 2), around<float, Foreign>(3, 0)).radius), 0.5);
+}
+
 // The own bound of a stochastic store is the distance it went; another's may go the other way.
 TEST(StoredStochastically, IsWithinOneUlp) {
   for (const std::uint32_t random : {0U, 0x40000000U, 0xffffffffU}) {

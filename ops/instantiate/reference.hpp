@@ -24,8 +24,7 @@ struct ReferenceIo {
     return from<R>(tensors.load_at(t, i));
   }
   std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
-  double stored(int t, std::int64_t i) const { return tensors.load_at(t, i); }
-  bool is_finite(int t, std::int64_t i) const { return detail::is_finite(stored(t, i)); }
+  bool is_finite(int t, std::int64_t i) const { return detail::is_finite(exact(t, i)); }
   double exact(int t, std::int64_t i) const {
     detail::require(saved[t] == nullptr, "only an input is exact");
     return tensors.load_at(t, i);

@@ -1,0 +1,192 @@
+// Attention, backward, from the stored lse (and o): P is computed again.
+//   dV = P^T dO, dP = dO V^T, dS = P (dP - D), dQ = scale dS K, dK = scale dS^T Q
+#pragma once
+
+#include "ops/attention/row.hpp"
+
+namespace opbound {
+
+struct attention::backward {
+  enum { q, k, v, bias, mask, o, lse, d_o, p, ds, row_term, dq, dk, dv };
+  static constexpr std::array tensors{
+      in("q", "heads", "queries", "d"),         in("k", "kv_heads", "keys", "d"),
+      in("v", "kv_heads", "keys", "d"),         in("bias", "queries", "keys"),
+      opbound::mask("mask", "queries", "keys"), saved("o", "heads", "queries", "d"),
+      saved("lse", "heads", "queries"),         in("do", "heads", "queries", "d"),
+      scratch("p", "heads", "queries", "keys"), scratch("ds", "heads", "queries", "keys"),
+      scratch("row_term", "heads", "queries"),  out("dq", "heads", "queries", "d"),
+      out("dk", "kv_heads", "keys", "d"),       out("dv", "kv_heads", "keys", "d")};
+  using Row = attention_detail::Row;
+
+  /// P and dS of a query row, for both families; then its dQ.
+  struct rows {
+    static constexpr std::array<int, 4> outputs{p, ds, row_term, dq};
+    OPBOUND_HD static std::int64_t blocks(const Sizes& z) { return z[0] * z[2]; }
+    OPBOUND_HD static std::int64_t block_of(const Sizes& z, int tensor, std::int64_t i) {
+      return tensor == row_term ? i : tensor == dq ? i / z[4] : i / z[3];
+    }
+    OPBOUND_HD static std::int64_t longest_sum(const Sizes& z) { return z[3] * z[4]; }
+
+    template <class R, class Team, class Io>
+    static void define(const Team&, const Problem<attention>& problem, const Io& io,
+                       std::int64_t block) {
+      const Row r(problem, block);
+      const R scale = attention_detail::scale_of<R>(problem), zero = from<R>(0.0);
+      const auto seen = [&](std::int64_t j) { return r.sees(problem, io, bias, mask, j); };
+      const bool by_o = problem.attributes.row_term == RowTerm::stored_o;
+      R term = zero;
+      for (std::int64_t c = 0; by_o && c < r.d; ++c)
+        term = term + io.get(d_o, r.q + c) * io.get(o, r.q + c);
+      for (std::int64_t j = 0; j < r.keys; ++j) {
+        R score = zero, slope = zero;
+        for (std::int64_t c = 0; seen(j) && c < r.d; ++c) {
+          score = score + io.get(q, r.q + c) * io.get(k, r.kv + j * r.d + c);
+          slope = slope + io.get(d_o, r.q + c) * io.get(v, r.kv + j * r.d + c);
+        }
+        score = scale * score;
+        if (seen(j) && problem.attributes.mask == Mask::additive)
+          score = score + io.get(bias, r.query * r.keys + j);
+        const R weight = seen(j) ? exp(score - io.get(lse, r.row)) : zero;
+        io.put(p, r.s + j, weight);
+        io.put(ds, r.s + j, slope);
+        if (!by_o) term = term + weight * slope;
+      }
+      io.put(row_term, r.row, term);
+      for (std::int64_t c = 0; c < r.d; ++c) {
+        R value = zero;
+        double gauge = 0;
+        for (std::int64_t j = 0; j < r.keys; ++j) {
+          if (!seen(j)) continue;
+          const R other = io.get(k, r.kv + j * r.d + c);
+          value = value + score_gradient<R>(io, r.row, r.s + j) * other;
+          gauge += score_gauge<R>(io, r.row, r.s + j) * magnitude(other);
+        }
+        io.put(dq, r.q + c, scale * value, magnitude(scale) * gauge);
+      }
+    }
+
+    /// dS_ij = P (dP - D); over the reals `ds` holds dP. Its gauge is P (|dP| + |D|).
+    template <class R, class Io>
+    static R score_gradient(const Io& io, std::int64_t row, std::int64_t at) {
+      return io.get(p, at) * (io.get(ds, at) - io.get(row_term, row));
+    }
+    template <class R, class Io>
+    static double score_gauge(const Io& io, std::int64_t row, std::int64_t at) {
+      return magnitude(io.get(p, at)) *
+             (magnitude(io.get(ds, at)) + magnitude(io.get(row_term, row)));
+    }
+
+    template <class T, class Team, class Io>
+    OPBOUND_HD static void kernel(const Team& team, const Problem<attention>& problem, const Io& io,
+                                  std::int64_t block) {
+      const Row r(problem, block);
+      const T scale = attention_detail::scale_of<T>(problem), zero = from<T>(0.0);
+      const auto seen = [&](std::int64_t j) { return r.sees(problem, io, bias, mask, j); };
+      team.map(r.keys, [&](std::int64_t j) {
+        io.put(p, r.s + j, seen(j) ? weight<T>(team, problem, io, r, j) : zero);
+        io.put(ds, r.s + j,
+               seen(j) ? team.dot(
+                             r.d, [&](std::int64_t c) { return io.get(d_o, r.q + c); },
+                             [&](std::int64_t c) { return io.get(v, r.kv + j * r.d + c); })
+                       : zero);
+      });
+      team.barrier();
+      const T term =
+          problem.attributes.row_term == RowTerm::stored_o
+              ? team.sum(r.d,
+                         [&](std::int64_t c) { return io.get(d_o, r.q + c) * io.get(o, r.q + c); })
+              : team.sum(r.keys,
+                         [&](std::int64_t j) { return io.get(p, r.s + j) * io.get(ds, r.s + j); });
+      team.map(r.keys, [&](std::int64_t j) {
+        if (!seen(j)) return;
+        const T w = io.get(p, r.s + j);
+        io.put(ds, r.s + j,
+               stored_in(problem.attributes.ds_format, w * (io.get(ds, r.s + j) - term)));
+        io.put(p, r.s + j, stored_in(problem.attributes.p_format, w));
+      });
+      team.barrier();
+      team.map(r.d, [&](std::int64_t c) {
+        const T sum = team.dot(
+            r.keys, [&](std::int64_t j) { return io.get(ds, r.s + j); },
+            [&](std::int64_t j) { return io.get(k, r.kv + j * r.d + c); });
+        io.put(dq, r.q + c, scale * sum);
+      });
+    }
+
+   private:
+    /// exp(s - lse); exp2 variant: exp2(q . k c - lse log2 e), c = scale log2 e.
+    template <class T, class Team, class Io>
+    OPBOUND_HD static T weight(const Team& team, const Problem<attention>& problem, const Io& io,
+                               const Row& r, std::int64_t j) {
+      const T scale = attention_detail::scale_of<T>(problem);
+      const T product = team.dot(
+          r.d, [&](std::int64_t c) { return io.get(q, r.q + c); },
+          [&](std::int64_t c) { return io.get(k, r.kv + j * r.d + c); });
+      if (problem.variant == online_exp2)
+        return exp2(
+            fma(product, scale * constant<T>(log2_e), -(io.get(lse, r.row) * constant<T>(log2_e))));
+      const T score = scale * product;
+      if (problem.attributes.mask != Mask::additive) return exp(score - io.get(lse, r.row));
+      return exp((score + io.get(bias, r.query * r.keys + j)) - io.get(lse, r.row));
+    }
+  };
+
+  /// dK and dV of one key, over the queries of all heads that read it.
+  struct keys {
+    static constexpr std::array<int, 2> outputs{dk, dv};
+    OPBOUND_HD static std::int64_t blocks(const Sizes& z) { return z[1] * z[3]; }
+    OPBOUND_HD static std::int64_t block_of(const Sizes& z, int, std::int64_t i) {
+      return i / z[4];
+    }
+    OPBOUND_HD static std::int64_t longest_sum(const Sizes& z) {
+      return z[1] == 0 ? 0 : z[0] / z[1] * z[2];
+    }
+
+    template <class R, class Team, class Io>
+    static void define(const Team&, const Problem<attention>& problem, const Io& io,
+                       std::int64_t block) {
+      const Sizes& z = problem.sizes;
+      const std::int64_t group = z[0] / z[1], kv_head = block / z[3], j = block % z[3];
+      const R scale = attention_detail::scale_of<R>(problem);
+      for (std::int64_t c = 0; c < z[4]; ++c) {
+        R of_k = from<R>(0.0), of_v = from<R>(0.0);
+        double gauge_k = 0, gauge_v = 0;
+        for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
+          for (std::int64_t i = 0; i < z[2]; ++i) {
+            const std::int64_t row = head * z[2] + i;
+            const std::int64_t at = row * z[3] + j;
+            const R query = io.get(q, row * z[4] + c);
+            const R term_v = io.get(p, at) * io.get(d_o, row * z[4] + c);
+            of_k = of_k + rows::score_gradient<R>(io, row, at) * query;
+            of_v = of_v + term_v;
+            gauge_k += rows::score_gauge<R>(io, row, at) * magnitude(query);
+            gauge_v += magnitude(term_v);
+          }
+        io.put(dk, block * z[4] + c, scale * of_k, magnitude(scale) * gauge_k);
+        io.put(dv, block * z[4] + c, of_v, gauge_v);
+      }
+    }
+
+    template <class T, class Team, class Io>
+    OPBOUND_HD static void kernel(const Team& team, const Problem<attention>& problem, const Io& io,
+                                  std::int64_t block) {
+      const Sizes& z = problem.sizes;
+      const T scale = attention_detail::scale_of<T>(problem);
+      const std::int64_t rows = z[0] / z[1] * z[2];  // a key head's rows stand together
+      const std::int64_t first = block / z[3] * rows, j = block % z[3];
+      team.map(z[4], [&](std::int64_t c) {
+        const T of_k = team.dot(
+            rows, [&](std::int64_t t) { return io.get(ds, (first + t) * z[3] + j); },
+            [&](std::int64_t t) { return io.get(q, (first + t) * z[4] + c); });
+        const T of_v = team.dot(
+            rows, [&](std::int64_t t) { return io.get(p, (first + t) * z[3] + j); },
+            [&](std::int64_t t) { return io.get(d_o, (first + t) * z[4] + c); });
+        io.put(dk, block * z[4] + c, scale * of_k);
+        io.put(dv, block * z[4] + c, of_v);
+      });
+    }
+  };
+  using parts = Parts<rows, keys>;
+};
+
+}  // namespace opbound
