@@ -1,10 +1,11 @@
-// The bounds of layer_norm against other people's kernels: any order of summation and merging,
-// functions as inaccurate as declared. And its theorem alone.
+// The bounds of layer_norm and rms_norm against other people's kernels: any order of summation and
+// merging, functions as inaccurate as declared. And layer_norm's theorem alone.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "ops/layer_norm.hpp"
+#include "ops/rms_norm.hpp"
 #include "tests/attack_kernels.hpp"
 
 namespace opbound {
@@ -72,7 +73,7 @@ Tensors make_inputs(Random& random, const CaseSpec& spec) {
   };
   fill("x", {rows, n});
   fill("gamma", {n});
-  fill("beta", {n});
+  if (spec.op->name == "layer_norm") fill("beta", {n});
   if (spec.direction != Direction::forward) fill("dy", {rows, n});
   return inputs;
 }
@@ -103,21 +104,26 @@ Contract contract_of(const Attack& attack, int variant) {
 void run_kernel(const Attack& attack, const Op& op, const Call& call, Random& random) {
   if (!attack.foreign) return op.run(call);
   attack::nudge.way = static_cast<attack::Nudge::Way>(whole(random, 1, 3));
-  attack::ForeignKernel<layer_norm, AnyTeam>{AnyTeam(random)}.run(call);
+  if (op.name == "layer_norm") {
+    attack::ForeignKernel<layer_norm, AnyTeam>{AnyTeam(random)}.run(call);
+  } else {
+    attack::ForeignKernel<rms_norm, AnyTeam>{AnyTeam(random)}.run(call);
+  }
 }
 
+template <class Op>
 CaseSpec make_case(Random& random, std::string_view precision, Direction direction) {
   const int n = attack::chance(random, 8) ? whole(random, 1, 1000) : whole(random, 1, 70);
-  CaseSpec spec = attack::case_for("layer_norm", direction, precision, {3, n});
+  CaseSpec spec = attack::case_for(Op::name, direction, precision, {3, n});
   constexpr std::array eps{1e-3, 1e-5, 1e-12};
   constexpr std::array held{fp64, fp32, bf16, fp16};
-  layer_norm::Attributes a;
+  typename Op::Attributes a;
   a.eps = attack::pick(random, eps);
   a.eps_format = attack::pick(random, held);
   a.xhat_format = attack::chance(random, 4) ? bf16 : fp64;
   a.weight_offset = attack::chance(random, 2) ? 1 : 0;
   spec.attributes = to_bytes(a);
-  spec.variant = whole(random, 0, layer_norm::scaled);
+  spec.variant = whole(random, 0, static_cast<int>(Op::variants.size()) - 1);
   return spec;
 }
 
@@ -143,6 +149,7 @@ void attack_case(const CaseSpec& spec, Random& random, Attack& attack) {
   }
 }
 
+template <class Op>
 void attack_bounds(bool foreign, int cases, std::uint64_t seed) {
   Random random(seed);
   attack::nudge.errors = foreign ? cuda_function_errors : FunctionErrors{};
@@ -150,7 +157,7 @@ void attack_bounds(bool foreign, int cases, std::uint64_t seed) {
     for (const Direction d : {Direction::forward, Direction::backward_full}) {
       Attack attack{foreign};
       for (int k = 0; k < cases; ++k) {
-        attack_case(make_case(random, precision, d), random, attack);
+        attack_case(make_case<Op>(random, precision, d), random, attack);
         if (testing::Test::HasFatalFailure()) return;
       }
       testing::Test::RecordProperty(std::string("largest_ratio_") + precision,
@@ -161,10 +168,14 @@ void attack_bounds(bool foreign, int cases, std::uint64_t seed) {
   }
 }
 
-TEST(LayerNorm, BoundsHoldForOurKernel) { attack_bounds(false, 60, 1); }
-TEST(LayerNorm, BoundsHoldForAnyOrderAndFunctions) { attack_bounds(true, 60, 2); }
-TEST(FullLayerNorm, BoundsHoldForOurKernel) { attack_bounds(false, 4000, 3); }
-TEST(FullLayerNorm, BoundsHoldForAnyOrderAndFunctions) { attack_bounds(true, 4000, 4); }
+TEST(LayerNorm, BoundsHoldForOurKernel) { attack_bounds<layer_norm>(false, 60, 1); }
+TEST(LayerNorm, BoundsHoldForAnyOrderAndFunctions) { attack_bounds<layer_norm>(true, 60, 2); }
+TEST(FullLayerNorm, BoundsHoldForOurKernel) { attack_bounds<layer_norm>(false, 2000, 3); }
+TEST(FullLayerNorm, BoundsHoldForAnyOrderAndFunctions) { attack_bounds<layer_norm>(true, 2000, 4); }
+TEST(RmsNorm, BoundsHoldForOurKernel) { attack_bounds<rms_norm>(false, 60, 11); }
+TEST(RmsNorm, BoundsHoldForAnyOrderAndFunctions) { attack_bounds<rms_norm>(true, 60, 12); }
+TEST(FullRmsNorm, BoundsHoldForOurKernel) { attack_bounds<rms_norm>(false, 2000, 13); }
+TEST(FullRmsNorm, BoundsHoldForAnyOrderAndFunctions) { attack_bounds<rms_norm>(true, 2000, 14); }
 
 /// The theorem, not hidden behind a running bound that is sharper: of rstd, and of y where gamma
 /// is 1 and beta 0.
@@ -175,7 +186,7 @@ void attack_theorem(bool foreign, int cases, std::uint64_t seed) {
   for (const auto precision : {"fp32", "bf16", "fp16"}) {
     Attack attack{foreign};
     for (int k = 0; k < cases; ++k) {
-      CaseSpec spec = make_case(random, precision, Direction::forward);
+      CaseSpec spec = make_case<layer_norm>(random, precision, Direction::forward);
       layer_norm::Attributes a = from_bytes<layer_norm::Attributes>(spec.attributes);
       a.affine = layer_norm::Affine::none;
       a.xhat_format = fp64;
