@@ -171,22 +171,27 @@ struct RandomTreeTeam {
 
   template <class F>
   auto sum(std::int64_t n, F term) const {
+    return reduce<Sum>(n, term);
+  }
+  template <class Kind, class F>
+  auto reduce(std::int64_t n, F term) const {
     using T = decltype(term(std::int64_t{0}));
     std::vector<T> terms;
     for (std::int64_t i = 0; i < n; ++i) terms.push_back(term(i));
-    if (terms.empty()) return from<T>(0.0);
+    if (terms.empty()) return Kind::template empty<T>();
     if (chance(*random, 2)) std::shuffle(terms.begin(), terms.end(), *random);
     switch (whole(*random, 0, 3)) {
       case 0:  // a chain
-        for (std::size_t i = 1; i < terms.size(); ++i) terms[0] = terms[0] + terms[i];
+        for (std::size_t i = 1; i < terms.size(); ++i) terms[0] = Kind::combine(terms[0], terms[i]);
         return terms[0];
       case 1:  // a chain from the end
-        for (std::size_t i = terms.size() - 1; i-- > 0;) terms[i] = terms[i] + terms[i + 1];
+        for (std::size_t i = terms.size() - 1; i-- > 0;)
+          terms[i] = Kind::combine(terms[i], terms[i + 1]);
         return terms[0];
       case 2:  // balanced
         for (std::size_t s = 1; s < terms.size(); s *= 2)
           for (std::size_t i = 0; i + s < terms.size(); i += 2 * s)
-            terms[i] = terms[i] + terms[i + s];
+            terms[i] = Kind::combine(terms[i], terms[i + s]);
         return terms[0];
       default:  // any two
         while (terms.size() > 1) {
@@ -194,7 +199,7 @@ struct RandomTreeTeam {
           const T last = terms.back();
           terms.pop_back();
           if (i < terms.size()) {
-            terms[i] = terms[i] + last;
+            terms[i] = Kind::combine(terms[i], last);
           } else {
             terms.push_back(last);
           }
@@ -231,6 +236,10 @@ struct AlongTree {
       results.push_back(any.sum(static_cast<std::int64_t>(children.size()), child));
     }
     return results.back();
+  }
+  template <class Kind, class F>
+  auto reduce(std::int64_t n, F term) const {
+    return RandomTreeTeam{random}.reduce<Kind>(n, term);
   }
   template <class F>
   auto max(std::int64_t n, F term) const {
