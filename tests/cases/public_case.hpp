@@ -59,6 +59,10 @@ class Judged {
   float get(std::string_view name, std::int64_t i) const {
     return static_cast<float>((*this)(name).at(i));
   }
+  /// Of integers and booleans.
+  std::int64_t index(std::string_view name, std::int64_t i) const {
+    return load_index((*this)(name).element, (*this)(name).data, i);
+  }
   /// Rounded to nearest, as the tensor is stored.
   void put(std::string_view name, std::int64_t i, double value) const {
     const TensorView& v = (*this)(name);
