@@ -3,11 +3,10 @@
 // A kernel run over Tracked<T> computes what it computes over T, and beside every value
 //   radius: |value - exact| <= radius, exact being the same algorithm over the real numbers.
 // Two kinds of kernel:
-//   Own      this very kernel, order and input: bits are known, so operations that were exact add
-//   nothing. Foreign  any kernel of this algorithm with the declared accuracy of its functions. Its
-//   values are not
-//            ours: `spread` bounds |theirs - ours|, and local errors are taken at |ours| + spread.
-//            `radius` then bounds |theirs - exact|.
+//   Own: this very kernel, order and input: bits are known, so exact operations add nothing.
+//   Foreign: any kernel of this algorithm with the declared accuracy of its functions. Its values
+//   are not ours: `spread` bounds |theirs - ours|, and local errors are taken at |ours| + spread.
+//   `radius` then bounds |theirs - exact|.
 // After pivot(p) the exact result no longer depends on p, so the radius of p is dropped; the spread
 // stays.
 //
