@@ -34,8 +34,9 @@ Verdict verdict_of(const ElementCounts& counts);
 
 /// Judges the outputs that the call's views hold. The definition is run in double-double; blocks
 /// with elements that this cannot decide are run again in intervals of 128, 256, ... bits, up to
-/// `most_bits`; what is left is undecided.
+/// `most_bits`; what is left is undecided. From fp64's largest to its smallest number are 2098
+/// bits.
 std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArrays& bounds,
-                                 int most_bits = 2048);
+                                 int most_bits = 4096);
 
 }  // namespace opbound

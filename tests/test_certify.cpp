@@ -24,7 +24,7 @@ Contract any_order(int variant) {
 }
 
 std::vector<OutputCheck> check(const CaseSpec& spec, const Prepared& p, const Contract& contract,
-                               int most_bits = 2048) {
+                               int most_bits = 4096) {
   return certify(*spec.op, p.call, bounds_of(*spec.op, p.call, contract), most_bits);
 }
 
