@@ -37,7 +37,7 @@ OPBOUND_HD Tracked<T, K> stored_in(const Format& f, Tracked<T, K> x) {
   if constexpr (!requires { Facts<T>::format; }) {
     return x;  // a type of the reference: over the reals storing changes nothing
   } else {
-    constexpr Format own = Facts<T>::format;  // device code has no address of a static member
+    constexpr Format own = Facts<T>::format;  // a copy: device code has no address of the other
     if (!store_rounds(own, f)) return x;
     return detail::stored_as(f, x, round_to(f, to_double(x)), {f.unit_roundoff(), f.eta()});
   }
@@ -50,7 +50,7 @@ OPBOUND_HD Tracked<T, K> stored_stochastically_in(const Format& f, Tracked<T, K>
   if constexpr (!requires { Facts<T>::format; }) {
     return x;
   } else {
-    constexpr Format own = Facts<T>::format;  // device code has no address of a static member
+    constexpr Format own = Facts<T>::format;  // a copy: device code has no address of the other
     if (!store_rounds(own, f)) return x;
     return detail::stored_as(f, x, round_stochastic(f, to_double(x), random),
                              {2 * f.unit_roundoff(), 2 * f.eta()});

@@ -111,7 +111,7 @@ OPBOUND_HD T stored_stochastically_in(const Format&, const T& x, std::uint32_t) 
   return x;
 }
 template <std::floating_point T>
-OPBOUND_HD T stored_stochastically_in(const Format& f, T x, std::uint32_t random) {
+OPBOUND_HD T stored_stochastically_in(const Format& f, const T& x, std::uint32_t random) {
   return static_cast<T>(round_stochastic(f, static_cast<double>(x), random));
 }
 
