@@ -108,6 +108,14 @@ inline FaultyKernel by_variant(std::string_view variant) {
   return with_call([variant](const Op& op, Call& c) { c.variant = op.variant_named(variant); });
 }
 
+/// The right kernel with another attribute than is declared.
+inline FaultyKernel with_attribute(std::string_view attribute, const AttributeValue& value) {
+  return with_call([=](const Op& op, Call& c) {
+    for (const AttributeSpec& a : op.attributes)
+      if (a.name == attribute) a.set(c.attributes, value);
+  });
+}
+
 inline float in_bf16(float x) { return static_cast<float>(round_to(bf16, x)); }
 inline float in_fp16(float x) { return static_cast<float>(round_to(fp16, x)); }
 

@@ -9,14 +9,6 @@ namespace rms_norm_cases {
 
 using Attributes = std::vector<std::pair<std::string_view, AttributeValue>>;
 
-/// The right kernel with other attributes than are declared.
-inline FaultyKernel with(std::string_view attribute, const AttributeValue& value) {
-  return with_call([=](const Op& op, Call& c) {
-    for (const AttributeSpec& a : op.attributes)
-      if (a.name == attribute) a.set(c.attributes, value);
-  });
-}
-
 /// y = x rstd gamma, the sum of squares rounded to bf16 at every step.
 inline void squares_in_bf16(const Op& op, const Call& call) {
   op.run(call);
@@ -50,7 +42,7 @@ inline std::vector<PublicCase> rms_norm() {
        rows,
        {},
        {},
-       with("xhat_format", named("fp16"))},
+       with_attribute("xhat_format", named("fp16"))},
       {"NORM-08",
        "two roundings, declared so: within its own bound",
        "rms_norm",
@@ -75,7 +67,7 @@ inline std::vector<PublicCase> rms_norm() {
        rows,
        {},
        {},
-       with("xhat_format", named("bf16"))},
+       with_attribute("xhat_format", named("bf16"))},
       {"NORM-11",
        "squares added in bf16: one large place hides all others",
        "rms_norm",

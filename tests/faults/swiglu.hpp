@@ -128,8 +128,8 @@ inline std::vector<Fault> of_backward() {
          return std::pair(dy * up / (1 + exp(-x)), dy * silu(x));
        })},
       {"swiglu",
-       "cancelling_derivative",
-       "s (1 + x (1 - s)) where the stable form is declared",
+       "sigma_in_bf16",
+       "sigma rounded to bf16 in s (1 + x (1 - s))",
        local,
        "fp32",
        {1024},
