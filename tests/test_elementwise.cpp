@@ -149,8 +149,8 @@ using Attacked = testing::Types<swiglu, bias, residual, rope, recompute>;
 TYPED_TEST_SUITE(Bounds, Attacked, );
 TYPED_TEST_SUITE(FullBounds, Attacked, );
 
-TYPED_TEST(Bounds, HoldForOurKernel) { attack_bounds<TypeParam>(false, 30, 1); }
-TYPED_TEST(Bounds, HoldForAnyOrderAndFunctions) { attack_bounds<TypeParam>(true, 30, 2); }
+TYPED_TEST(Bounds, HoldForOurKernel) { attack_bounds<TypeParam>(false, 150, 1); }
+TYPED_TEST(Bounds, HoldForAnyOrderAndFunctions) { attack_bounds<TypeParam>(true, 150, 2); }
 TYPED_TEST(FullBounds, HoldForOurKernel) { attack_bounds<TypeParam>(false, 1000, 3); }
 TYPED_TEST(FullBounds, HoldForAnyOrderAndFunctions) { attack_bounds<TypeParam>(true, 1000, 4); }
 
