@@ -25,8 +25,8 @@ struct attention {
   struct Attributes {
     Mask mask = Mask::none;
     double scale = 0;                      ///< 0: 1 / sqrt(d)
-    Format p_format = fp32;                ///< P before P V and P^T dO
-    Format ds_format = fp32;               ///< dS before dS K and dS^T Q
+    Format p_format = fp64;                ///< P before P V and P^T dO; fp64: as computed
+    Format ds_format = fp64;               ///< dS before dS K and dS^T Q; the same
     RowTerm row_term = RowTerm::stored_o;  ///< D = sum dO O, or sum P dP
     std::int64_t tile = 64;                ///< keys in a tile of the online variants
   };

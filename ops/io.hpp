@@ -24,19 +24,19 @@ struct Bindings {
   bool contiguous[max_tensors] = {};
   int count = 0;
 
-  OPBOUND_HD double load_at(int t, std::int64_t i) const {
+  OPBOUND_APART OPBOUND_HD double load_at(int t, std::int64_t i) const {
     return load(view[t].element, view[t].data, contiguous[t] ? i : view[t].offset(i));
   }
-  OPBOUND_HD void store_at(int t, std::int64_t i, double value) const {
+  OPBOUND_APART OPBOUND_HD void store_at(int t, std::int64_t i, double value) const {
     const Element e = view[t].element;
     store(e, view[t].data, contiguous[t] ? i : view[t].offset(i),
           is_float(e) ? round_to(format_of(e), value) : value);
   }
-  OPBOUND_HD void store_index_at(int t, std::int64_t i, std::int64_t value) const {
+  OPBOUND_APART OPBOUND_HD void store_index_at(int t, std::int64_t i, std::int64_t value) const {
     store_index(view[t].element, view[t].data, contiguous[t] ? i : view[t].offset(i), value);
   }
   OPBOUND_HD Format format_at(int t) const { return format_of(view[t].element); }
-  OPBOUND_HD std::int64_t index_at(int t, std::int64_t i) const {
+  OPBOUND_APART OPBOUND_HD std::int64_t index_at(int t, std::int64_t i) const {
     return load_index(view[t].element, view[t].data, contiguous[t] ? i : view[t].offset(i));
   }
 };

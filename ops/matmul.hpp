@@ -149,6 +149,8 @@ struct matmul::forward {
       });
     }
 
+    struct tile;  // ops/matmul/tile.hpp
+
     /// The epilogue: ((alpha sum) s_i) t_j + beta c_ij + bias_j, a factor of 1 left out.
     template <class T, class Io>
     OPBOUND_HD static T finished(const Problem<matmul>& p, const Io& io, std::int64_t i,
@@ -303,3 +305,5 @@ struct matmul::backward {
 };
 
 }  // namespace opbound
+
+#include "ops/matmul/tile.hpp"  // IWYU pragma: export

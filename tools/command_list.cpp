@@ -19,7 +19,7 @@ struct Options {
 std::string terminal(const Table& table) { return table.terminal(Terminal::of(1)); }
 
 std::string role_text(Role role) {
-  constexpr std::array<const char*, 7> words{"in", "index", "mask", "state", "saved", "rng", "out"};
+  constexpr std::array<const char*, 6> words{"in", "index", "mask", "saved", "scratch", "out"};
   return words[static_cast<std::size_t>(role)];
 }
 
@@ -27,6 +27,7 @@ std::string role_text(Role role) {
 std::string tensors_text(const PassInfo& pass) {
   std::string text;
   for (const TensorSpec& t : pass.tensors) {
+    if (t.role == Role::scratch) continue;
     text.append(text.empty() ? "" : "   ").append(role_text(t.role)).append(" ").append(t.name);
     for (int axis = 0; axis < t.rank(); ++axis)
       text.append(axis == 0 ? "[" : ", ").append(t.dims[static_cast<std::size_t>(axis)]);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 
 #include "ops/cuda.hpp"
 #include "ops/instantiate/walk.hpp"
@@ -20,6 +21,16 @@ __global__ void __launch_bounds__(team_width)
     Part::template kernel<T>(team, problem, io, b);
 }
 
+/// A part's second body for speed, which gives the same bits (a test compares them): tiles, each of
+/// one thread block.
+template <class Tile, class T, class Op, class Io>
+__global__ void __launch_bounds__(Tile::threads)
+    device_tiles(Problem<Op> problem, Io io, std::int64_t blocks) {
+  __shared__ alignas(16) unsigned char shared[Tile::template shared_bytes<T>];
+  for (std::int64_t b = blockIdx.x; b < blocks; b += gridDim.x)
+    Tile::template run<T>(problem, io, b, shared);
+}
+
 inline constexpr std::int64_t largest_grid = 1 << 20;
 
 template <class Part, class T, class Op, class Io>
@@ -28,6 +39,24 @@ void launch(const Problem<Op>& problem, const Io& io, std::int64_t blocks) {
   device_blocks<Part, T>
       <<<static_cast<unsigned>(std::min(blocks, largest_grid)), team_width>>>(problem, io, blocks);
   OPBOUND_CUDA_CHECK(cudaGetLastError());
+}
+
+/// The part's results, by its tiled body where it has one for this problem.
+template <class Part, class T, class Op>
+void launch_fastest(const Problem<Op>& problem, const PlainIo<T>& io) {
+  if constexpr (requires { typename Part::tile; } && std::floating_point<T>) {
+    using Tile = typename Part::tile;
+    if (Tile::serves(problem)) {
+      const std::int64_t tiles = Tile::blocks(problem.sizes);
+      if (tiles == 0) return;
+      device_tiles<Tile, T>
+          <<<static_cast<unsigned>(std::min(tiles, largest_grid)), Tile::threads>>>(problem, io,
+                                                                                    tiles);
+      OPBOUND_CUDA_CHECK(cudaGetLastError());
+      return;
+    }
+  }
+  launch<Part, T>(problem, io, Part::blocks(problem.sizes));
 }
 
 }  // namespace detail
@@ -59,7 +88,7 @@ struct DeviceOf {
       const PlainIo<T> io{bind(views)};
       const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
       detail::for_each_part<Pass>(
-          [&]<class Part>() { detail::launch<Part, T>(problem, io, Part::blocks(c.sizes)); });
+          [&]<class Part>() { detail::launch_fastest<Part, T>(problem, io); });
     });
   }
 

@@ -117,6 +117,7 @@ struct MergeMoments {
 
   template <class T>
   OPBOUND_HD static Moments<T> combine(const Moments<T>& a, const Moments<T>& b) {
+    static_assert(sizeof(Moments<T>) <= widest_lane<T>);
     const auto size = [](std::int64_t n) { return from<T>(static_cast<double>(n)); };
     Moments<T> merged;
     merged.count = a.count + b.count;

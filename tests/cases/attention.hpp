@@ -41,7 +41,7 @@ FaultyKernel reading(std::string_view name, F element) {
 
 /// The right kernel, then these outputs changed to f(value, i).
 template <class F>
-FaultyKernel then(std::vector<std::string_view> outputs, F f) {
+FaultyKernel then(const std::vector<std::string_view>& outputs, F f) {
   return [=](const Op& op, const Call& call) {
     op.run(call);
     const Judged t(op, call);

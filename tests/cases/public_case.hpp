@@ -78,7 +78,8 @@ using FaultyKernel = std::function<void(const Op&, const Call&)>;
 
 /// output[i] = f(inputs[i]...) in fp32.
 template <class F>
-FaultyKernel elementwise(std::string_view output, std::vector<std::string_view> inputs, F f) {
+FaultyKernel elementwise(std::string_view output, const std::vector<std::string_view>& inputs,
+                         F f) {
   return [=](const Op& op, const Call& call) {
     const Judged t(op, call);
     for (std::int64_t i = 0; i < t(output).count(); ++i) {

@@ -9,8 +9,8 @@ endif()
 file(GLOB_RECURSE tidy_sources CONFIGURE_DEPENDS
      ops/*.cpp reference/*.cpp bounds/*.cpp suites/*.cpp reports/*.cpp distributed/*.cpp
      tools/*.cpp tests/test_*.cpp)
-foreach(source IN LISTS core_sources)  # the generated ones bring the op headers
-  if(IS_ABSOLUTE ${source})
+foreach(source IN LISTS core_sources)  # one generated one brings each op header
+  if(IS_ABSOLUTE ${source} AND source MATCHES "_kernel.cpp$|all_")
     list(APPEND tidy_sources ${source})
   endif()
 endforeach()
