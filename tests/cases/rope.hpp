@@ -13,17 +13,19 @@ FaultyKernel turned(float offset, Product product, Stored stored) {
   return [=](const Op& op, const Call& call) {
     const Judged t(op, call);
     const std::int64_t heads = call.sizes[1], d = call.sizes[2], pairs = call.sizes[3];
-    for (std::int64_t block = 0; block < call.sizes[0] * heads; ++block)
+    for (std::int64_t block = 0; block < call.sizes[0] * heads; ++block) {
+      const std::int64_t token = block / heads;
       for (std::int64_t i = 0; i < pairs; ++i) {
         const float share = static_cast<float>(i) / static_cast<float>(pairs);
         const float angle =
-            product(offset + static_cast<float>(block / heads), exp(-(share * log(10000.0F))));
+            product(offset + static_cast<float>(token), exp(-(share * log(10000.0F))));
         const float c = stored(cos(angle)), s = stored(sin(angle));
         const std::int64_t at = block * d + i;
         const float a = t.get("x", at), b = t.get("x", at + pairs);
         t.put("y", at, a * c - b * s);
         t.put("y", at + pairs, a * s + b * c);
       }
+    }
   };
 }
 
