@@ -11,29 +11,10 @@
 #include "reports/record.hpp"
 #include "suites/run.hpp"
 #include "tests/faults/fault.hpp"
+#include "tests/faulty_provider.hpp"
 
 namespace opbound {
 namespace {
-
-/// A faulty kernel behind the contract of the right one.
-class FaultyProvider final : public Provider {
- public:
-  explicit FaultyProvider(const Fault& fault) : fault_(fault) {}
-  std::string name() const override { return "fault"; }
-  std::string version() const override { return std::string(fault_.name); }
-  std::string device() const override { return "cpu"; }
-  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
-  Contract contract(const Op& op, std::vector<int> variants) const override {
-    return own_host_provider()->contract(op, std::move(variants));
-  }
-  BoundArrays own_bounds(const Op& op, const Call& call) const override {
-    return own_host_provider()->own_bounds(op, call);
-  }
-  void run(const Op& op, const Call& call) const override { fault_.run(op, call); }
-
- private:
-  const Fault& fault_;
-};
 
 Suite suite_of(const Op& op) {
   return read_suite(std::string(OPBOUND_SOURCE_DIR) + "/suites/" + std::string(op.name) + ".toml");
@@ -57,7 +38,8 @@ void find_fault(const Fault& fault) {
   for (const Record& r : run_case(spec, *own_host_provider()))
     EXPECT_EQ(r.verdict, Verdict::within) << "the right kernel:\n" << describe(r);
   Verdict worst = Verdict::within;
-  for (const Record& r : run_case(spec, FaultyProvider(fault))) worst = worse(worst, r.verdict);
+  for (const Record& r : run_case(spec, FaultyProvider(fault.name, fault.run)))
+    worst = worse(worst, r.verdict);
   EXPECT_EQ(worst, Verdict::exceeds) << fault.what;
 }
 

@@ -22,14 +22,15 @@ class Threads {
   Threads& operator=(const Threads&) = delete;
 };
 
-/// Hashes of what a call writes, by name; poisoned first, so that nothing is left from before.
+/// Hashes of what a call computes, by name; poisoned behind it, so that nothing is left for the
+/// next.
 std::map<std::string, std::string> outputs_of(const CaseSpec& spec, Prepared& prepared,
                                               std::int64_t threads) {
   const Threads forced(threads);
   std::map<std::string, std::string> hashes;
   spec.op->run(prepared.call);
   for (const TensorSpec& t : spec.op->pass(spec.direction).tensors)
-    if (t.is_written()) {
+    if (t.is_judged()) {
       Tensor& tensor = prepared.tensors.find(t.name)->second;
       hashes[std::string(t.name)] = hash_of(tensor);
       for (std::byte& b : tensor.bytes()) b = std::byte{0x5a};

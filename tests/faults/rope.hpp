@@ -22,9 +22,10 @@ std::function<void(const Op&, const Call&)> turned(float offset, float sign, Ang
     const auto views = call.judged();
     const TensorView &x = views[0], &y = views[4];
     const std::int64_t heads = call.sizes[1], d = call.sizes[2], pairs = call.sizes[3];
-    for (std::int64_t block = 0; block < call.sizes[0] * heads; ++block)
+    for (std::int64_t block = 0; block < call.sizes[0] * heads; ++block) {
+      const std::int64_t token = block / heads;
       for (std::int64_t i = 0; i < pairs; ++i) {
-        const float position = offset + static_cast<float>(block / heads);
+        const float position = offset + static_cast<float>(token);
         const float t = angle(position, static_cast<float>(i), static_cast<float>(pairs));
         const float c = stored(cos(t)), s = sign * stored(sin(t));
         const std::int64_t at = block * d + i;
@@ -32,6 +33,7 @@ std::function<void(const Op&, const Call&)> turned(float offset, float sign, Ang
         y.set(at, round_to(format_of(y.element), a * c - b * s));
         y.set(at + pairs, round_to(format_of(y.element), a * s + b * c));
       }
+    }
   };
 }
 

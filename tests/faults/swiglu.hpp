@@ -42,8 +42,8 @@ inline float silu(float x) { return Forward::silu<float>(Op::stable, x); }
 inline float slope(float x) { return Backward::derivative<float>(Op::stable, x); }
 inline float in_bf16(float x) { return static_cast<float>(round_to(bf16, x)); }
 
-inline const Inputs two{{"gate", "normal(sigma=2)"}, {"up", "normal"}},
-    three{{"gate", "normal(sigma=2)"}, {"up", "normal"}, {"dy", "normal"}};
+inline Inputs two() { return {{"gate", "normal(sigma=2)"}, {"up", "normal"}}; }
+inline Inputs three() { return {{"gate", "normal(sigma=2)"}, {"up", "normal"}, {"dy", "normal"}}; }
 
 inline std::vector<Fault> of_forward() {
   return {
@@ -62,7 +62,7 @@ inline std::vector<Fault> of_forward() {
        {},
        "bf16:fp32:bf16",
        {1024},
-       two,
+       two(),
        {},
        forward([](float x, float up) { return silu(up) * x; })},
       {"swiglu",
@@ -71,7 +71,7 @@ inline std::vector<Fault> of_forward() {
        {},
        "bf16:fp32:bf16",
        {1024},
-       two,
+       two(),
        {},
        forward([](float x, float up) { return in_bf16(silu(x)) * up; })},
       {"swiglu",
@@ -80,7 +80,7 @@ inline std::vector<Fault> of_forward() {
        {},
        "bf16:fp32:bf16",
        {1024},
-       two,
+       two(),
        {},
        forward([](float x, float up) { return x / (1 + exp(-1.702F * x)) * up; })},
       {"swiglu",
@@ -89,7 +89,7 @@ inline std::vector<Fault> of_forward() {
        {},
        "fp16:fp32:fp16",
        {1024},
-       two,
+       two(),
        {},
        truncating(2)},
       {"swiglu",
@@ -122,14 +122,14 @@ inline std::vector<Fault> of_backward() {
        local,
        "bf16:fp32:bf16",
        {1024},
-       three,
+       three(),
        {},
        backward([](float x, float up, float dy) {
          return std::pair(dy * up / (1 + exp(-x)), dy * silu(x));
        })},
       {"swiglu",
-       "cancelling_derivative",
-       "s (1 + x (1 - s)) where the stable form is declared",
+       "sigma_in_bf16",
+       "sigma rounded to bf16 in s (1 + x (1 - s))",
        local,
        "fp32",
        {1024},
@@ -145,7 +145,7 @@ inline std::vector<Fault> of_backward() {
        local,
        "fp32",
        {1024},
-       three,
+       three(),
        {},
        backward([](float x, float, float dy) { return std::pair(dy * slope(x), dy * silu(x)); })},
       {"swiglu",
@@ -154,7 +154,7 @@ inline std::vector<Fault> of_backward() {
        local,
        "fp32",
        {1024},
-       three,
+       three(),
        {},
        backward(
            [](float x, float up, float dy) { return std::pair(dy * up * slope(x), silu(x)); })},
@@ -164,7 +164,7 @@ inline std::vector<Fault> of_backward() {
        local,
        "bf16:fp32:bf16",
        {1024},
-       three,
+       three(),
        {},
        backward([](float x, float up, float dy) {
          return std::pair(in_bf16(dy * up) * slope(x), dy * silu(x));
