@@ -30,7 +30,8 @@ struct InputSpec {
   bool operator==(const InputSpec&) const = default;
 };
 
-/// "normal(sigma=5)", "file(x.npy)", "normal @transposed": how a record names it; parse_input reads it.
+/// "normal(sigma=5)", "file(x.npy)", "normal @transposed": how a record names it; parse_input reads
+/// it.
 std::string to_string(const InputSpec& spec);
 
 enum class Tier : std::uint8_t { quick, full, nightly };

@@ -1,10 +1,9 @@
-// The definition of attention against loops in long double that share nothing with it: which keys a
-// query sees and which head of keys it reads are the same row logic in definition and kernel, so
-// that nothing else would notice them wrong.
+// Which keys a query of attention sees, and which head of keys it reads: the same row logic serves
+// definition and kernel, so nothing else would notice it wrong. With q = 0 all seen keys have the
+// same weight, and with v = 2^place the output times their count is the set of them, read as bits.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <vector>
 
 #include "ops/attention.hpp"
 #include "suites/input.hpp"
@@ -14,44 +13,7 @@ namespace opbound {
 namespace {
 
 using Place = attention::forward;
-using Grid = std::vector<std::vector<long double>>;
-
-struct Plain {
-  Grid o;  // by row (head, query)
-  std::vector<long double> lse;
-};
-
-/// Every row: the keys that `sees(i, j)` allows, of key head h * kv_heads / heads.
-template <class Sees>
-Plain plain_attention(const CaseSpec& spec, const Prepared& p, Sees sees) {
-  const auto [heads, kv_heads, queries, keys, d] =
-      std::tuple(spec.sizes[0], spec.sizes[1], spec.sizes[2], spec.sizes[3], spec.sizes[4]);
-  const auto at = [&](const char* name, std::int64_t i) -> long double {
-    return p.tensors.find(name)->second.at(i);
-  };
-  Plain all;
-  for (std::int64_t h = 0; h < heads; ++h) {
-    const std::int64_t kv = h * kv_heads / heads;
-    for (std::int64_t i = 0; i < queries; ++i) {
-      std::vector<long double> o(static_cast<std::size_t>(d), 0);
-      long double sum = 0;
-      for (std::int64_t j = 0; j < keys; ++j) {
-        if (!sees(i, j)) continue;
-        long double score = 0;
-        for (std::int64_t c = 0; c < d; ++c)
-          score += at("q", (h * queries + i) * d + c) * at("k", (kv * keys + j) * d + c);
-        const long double w = std::exp(score / std::sqrt(static_cast<long double>(d)));
-        sum += w;
-        for (std::int64_t c = 0; c < d; ++c)
-          o[static_cast<std::size_t>(c)] += w * at("v", (kv * keys + j) * d + c);
-      }
-      for (auto& x : o) x = sum == 0 ? 0 : x / sum;
-      all.o.push_back(o);
-      all.lse.push_back(std::log(sum));
-    }
-  }
-  return all;
-}
+constexpr std::int64_t heads = 6, kv_heads = 2, queries = 4, keys = 5, d = 3;
 
 CaseSpec attention_case(const char* mask) {
   CaseSpec spec;
@@ -61,45 +23,55 @@ CaseSpec attention_case(const char* mask) {
     if (a.name == "mask") {
       EXPECT_TRUE(a.set(spec.attributes, std::string(mask)));
     }
-  spec.sizes = {6, 2, 4, 5, 3};
+  spec.sizes = {heads, kv_heads, queries, keys, d};
   return spec;
 }
 
+/// Row (h, i) of the definition has to be the mean of 2^(5 g + j) over the keys j that it sees, g
+/// = h * kv_heads / heads; with none: 0, and lse = -infinity.
 template <class Sees>
-void expect_definition(const CaseSpec& spec, Sees sees) {
-  Prepared p = prepare(spec);
+void expect_seen(const CaseSpec& spec, Sees sees) {
+  Tensors given;
+  given.emplace("q", Tensor(fp32, {heads, queries, d}));
+  Tensor v(fp32, {kv_heads, keys, d});
+  for (std::int64_t i = 0; i < v.count(); ++i) v.set(i, std::exp2(static_cast<double>(i / d)));
+  given.emplace("v", v);
+  Prepared p = prepare(spec, std::move(given));
   ReferenceArrays exact(p.call.forward.size());
   spec.op->reference_dd(p.call, exact);
-  const Plain plain =
-      plain_attention(spec, p, [&](std::int64_t i, std::int64_t j) { return sees(p, i, j); });
-  const auto d = static_cast<std::size_t>(spec.sizes[4]);
-  for (std::size_t row = 0; row < plain.o.size(); ++row) {
-    for (std::size_t c = 0; c < d; ++c)
-      EXPECT_NEAR(exact[Place::o].exact[row * d + c].high, static_cast<double>(plain.o[row][c]),
-                  1e-15);
-    const double lse = exact[Place::lse].exact[row].high;
-    if (std::isinf(plain.lse[row]))
-      EXPECT_EQ(lse, static_cast<double>(plain.lse[row])) << row;
-    else
-      EXPECT_NEAR(lse, static_cast<double>(plain.lse[row]), 1e-15) << row;
+  for (std::int64_t row = 0; row < heads * queries; ++row) {
+    const std::int64_t group = row / queries * kv_heads / heads;
+    std::int64_t count = 0, bits = 0;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      if (!sees(p, row % queries, j)) continue;
+      ++count;
+      bits += std::int64_t{1} << (group * keys + j);
+    }
+    const double times = static_cast<double>(count);
+    for (std::int64_t c = 0; c < d; ++c) {
+      const double o = exact[Place::o].exact[static_cast<std::size_t>(row * d + c)].high;
+      EXPECT_EQ(std::llround(o * times), bits) << row;
+    }
+    const double lse = exact[Place::lse].exact[static_cast<std::size_t>(row)].high;
+    EXPECT_EQ(std::llround(std::exp(lse)), count) << row;
   }
 }
 
-TEST(Attention, DefinitionWithoutMask) {
-  expect_definition(attention_case("none"), [](auto&, auto, auto) { return true; });
+TEST(Attention, SeesAllKeysWithoutMask) {
+  expect_seen(attention_case("none"), [](auto&, auto, auto) { return true; });
 }
 
-TEST(Attention, DefinitionWithCausality) {
-  expect_definition(attention_case("causal"), [](auto&, std::int64_t i, std::int64_t j) {
+TEST(Attention, SeesEarlierKeysWithCausality) {
+  expect_seen(attention_case("causal"), [](auto&, std::int64_t i, std::int64_t j) {
     return j <= i + 1;  // the fourth query sees all five keys
   });
 }
 
-TEST(Attention, DefinitionWithMaskAndEmptyRows) {
+TEST(Attention, SeesWhatAMaskAllows) {
   CaseSpec spec = attention_case("boolean");
-  spec.inputs = {{"mask", parse_input("mask(p=0.5, empty_rows=0.4)")}};
-  expect_definition(spec, [](const Prepared& p, std::int64_t i, std::int64_t j) {
-    return p.tensors.find("mask")->second.index_at(i * 5 + j) != 0;
+  spec.inputs.emplace_back("mask", parse_input("mask(p=0.5, empty_rows=0.4)"));
+  expect_seen(spec, [](const Prepared& p, std::int64_t i, std::int64_t j) {
+    return p.tensors.find("mask")->second.index_at(i * keys + j) != 0;
   });
 }
 

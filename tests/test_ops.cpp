@@ -1,8 +1,9 @@
 // Every op, registered at run time from its suite and its planted faults:
 //   op.<name>.<direction>_<precision>   every quick case of the suite is within its bound
 //   op.<name>.full_<...>                the full tier's cases
-//   op.<name>.fault_<fault>             the fault exceeds, and the right kernel passes the same
-//   inputs op.<name>.sharp                     bounds are neither exceeded nor idle
+//   op.<name>.full_any_order            our own order is within the bound of any order
+//   op.<name>.fault_<fault>             the fault exceeds, the right kernel passes the same inputs
+//   op.<name>.sharp                     bounds are neither exceeded nor idle
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,6 +69,32 @@ void check_sharpness(const std::vector<CaseSpec>& cases) {
   EXPECT_GE(largest_fp32_ratio, 0.3) << "a bound that is never approached says little";
 }
 
+/// What our own kernel declares where another one would: its functions' errors, no order.
+Contract in_any_order(const CaseSpec& spec) {
+  Contract c;
+  c.variants = spec.declared;
+  c.order = Contract::Order::any;
+  for (std::size_t f = 0; f < c.functions.ulp.size(); ++f) {
+    const auto function = static_cast<Function>(f);
+    c.functions.ulp[f] = spec.precision.compute == fp64 ? fp64_error_ulp(function)
+                         : function == Function::pow    ? 1
+                                                        : 0;
+  }
+  return c;
+}
+
+/// Our own order is one of any order.
+void check_any_order(const std::vector<CaseSpec>& cases) {
+  const auto own = own_host_provider();
+  for (const CaseSpec& spec : cases) {
+    if (spec.tier != Tier::quick) continue;
+    Prepared prepared = prepare(spec);
+    own->run(*spec.op, prepared.call);
+    for (const Record& r : judge_case(spec, *own, prepared, in_any_order(spec)))
+      EXPECT_TRUE(r.verdict == Verdict::within || r.verdict == Verdict::vacuous) << describe(r);
+  }
+}
+
 class Check : public testing::Test {
  public:
   explicit Check(std::function<void()> body) : body_(std::move(body)) {}
@@ -96,6 +123,7 @@ void add_suite(const Op& op) {
   for (const CaseSpec& spec : suite.cases) groups[group_of(spec)].push_back(spec);
   for (const auto& group : groups)
     add(op.name, group.first, [cases = group.second] { run_cases(cases); });
+  add(op.name, "full_any_order", [cases = suite.cases] { check_any_order(cases); });
   add(op.name, "sharp", [cases = suite.cases] { check_sharpness(cases); });
 }
 
