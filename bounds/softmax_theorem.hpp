@@ -18,15 +18,16 @@ namespace opbound {
 ///   log: |y_j - l_j| <= (u (m - x_j) + L (1 + u)) + u |l_j| + ..., L = E' + e_log (log S + E'), E'
 ///   = -log(1 - E_S)
 ///
-/// x(j) gives the row's j-th logit, which the compute format must hold; put(j, bound) takes the
-/// bounds. Sums of this function's own are in double: with n <= 2^20 their relative error is below
-/// 2^-30, covered by `slack`.
+/// x(j) gives the row's j-th logit, which the compute format must hold. Sums of this function's own
+/// are in double: up to n = 2^20 their relative error is below 2^-30, covered by `slack`; no bound
+/// beyond.
 class SoftmaxTheorem {
  public:
+  static constexpr std::int64_t longest = std::int64_t{1} << 20;
   static constexpr double slack = 1 + 0x1p-28;
 
   template <class X>
-  SoftmaxTheorem(std::int64_t n, X x, const Arithmetic& a) : a_(a) {
+  SoftmaxTheorem(std::int64_t n, X x, const Arithmetic& a) : a_(a), is_short_(n <= longest) {
     for (std::int64_t j = 0; j < n; ++j) top_ = j == 0 ? x(j) : max(top_, x(j));
     double weighted = 0;
     for (std::int64_t j = 0; j < n; ++j) {
@@ -40,8 +41,8 @@ class SoftmaxTheorem {
     sum_growth_ *= slack;
   }
 
-  /// False where the bound says nothing: special values, or a sum that may vanish.
-  bool holds() const { return sum_growth_ < 1 && top_ - top_ == 0; }
+  /// False where the bound says nothing: special values, a sum that may vanish, or a longer row.
+  bool holds() const { return is_short_ && sum_growth_ < 1 && top_ - top_ == 0; }
 
   /// Bound of exp(x - max) / S.
   double of_quotient(double x) const { return quotient(x, 1); }
@@ -79,6 +80,7 @@ class SoftmaxTheorem {
   }
 
   Arithmetic a_;
+  bool is_short_;
   double top_ = 0;
   double sum_ = 0;
   double sum_growth_ = 0;

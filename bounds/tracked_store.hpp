@@ -57,8 +57,8 @@ OPBOUND_HD Tracked<T, K> stored_stochastically_in(const Format& f, Tracked<T, K>
   }
 }
 
-/// Where the sign of x is not the same in every execution and over the reals, the other one may be
-/// what is exact: |a - b| away.
+/// Where the sign of x is not the same in every execution and over the reals, theirs may be a' and
+/// the exact one b: |a' - b| <= |a' - ours(a)| + |ours(a) - ours(b)| + |ours(b) - b|.
 template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> where_negative(Tracked<T, K> x, Tracked<T, K> a,
                                                       Tracked<T, K> b) {
@@ -66,7 +66,9 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> where_negative(Tracked<T, K> x, Tracked<T
   Tracked<T, K> r = is_negative(x.value) ? a : b;
   if (is_known) return r;
   const double gap = abs(to_double(a.value - b.value)) * (1 + 4 * Facts<T>::u);
-  r.radius = detail::up(gap + max(a.radius, b.radius));
+  double apart = max(a.radius, b.radius);
+  if constexpr (K::foreign) apart = max(a.spread + b.radius, b.spread + a.radius);
+  r.radius = detail::up(gap + max(apart, max(a.radius, b.radius)));
   if (!(r.radius >= 0)) r.radius = detail::infinite;
   if constexpr (K::foreign) {
     r.spread = detail::up(gap + max(a.spread, b.spread));

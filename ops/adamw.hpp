@@ -56,6 +56,13 @@ struct adamw {
       Variant{"all_in_compute", "scaled_step with every constant derived in the compute format"},
       Variant{"stochastic", "scaled_step, w stored with stochastic rounding"}};
   static constexpr bool allows(const Attributes&, int) { return true; }
+  static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
+    if (a.step < 1) return "a step of at least 1";
+    if (!is_from(0, a.beta1) || !is_from(0, a.beta2) || a.beta1 >= 1 || a.beta2 >= 1)
+      return "betas from 0 on, below 1";
+    if (!is_from(0, a.eps)) return "eps of at least 0";
+    return a.lr - a.lr == 0 && a.weight_decay - a.weight_decay == 0 ? "" : "finite numbers";
+  }
   static constexpr bool has_tensor(const Attributes& a, std::string_view tensor) {
     return a.low_copy || tensor != "low_w";
   }
@@ -102,9 +109,17 @@ struct adamw::forward {
       team.map(left < team_width ? left : team_width, [&](std::int64_t k) { action(first + k); });
     }
 
+    /// x^k = (x^(k/2))^2, times x where k is odd; the kernel has a way of its own.
+    template <class R>
+    static R power(const R& x, std::int64_t k) {
+      if (k == 0) return from<R>(1.0);
+      const R half = power(x, k / 2);
+      return k % 2 == 0 ? half * half : half * half * x;
+    }
+
     template <class R, class Team, class Io>
-    OPBOUND_HD static void define(const Team& team, const Problem<adamw>& p, const Io& io,
-                                  std::int64_t block) {
+    static void define(const Team& team, const Problem<adamw>& p, const Io& io,
+                       std::int64_t block) {
       const Attributes& a = p.attributes;
       const detail::AdamwHyper h = hyper_of(a);
       const R one = from<R>(1.0), lr = from<R>(h.lr), b1 = from<R>(h.beta1), b2 = from<R>(h.beta2);
@@ -120,8 +135,7 @@ struct adamw::forward {
             terms_m = magnitude(kept) + magnitude(fresh);
             s.m = kept + fresh;
             s.v = b2 * s.v + (one - b2) * (x * x);
-            const R mean = s.m / (one - detail::whole_power(b1, t));
-            const R square = s.v / (one - detail::whole_power(b2, t));
+            const R mean = s.m / (one - power(b1, t)), square = s.v / (one - power(b2, t));
             const R step = mean / (sqrt(square) + from<R>(h.eps));
             const R move = lr * (step + from<R>(h.weight_decay) * s.w);
             terms_w += magnitude(move);

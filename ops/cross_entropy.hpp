@@ -1,11 +1,11 @@
 // Cross entropy of logits against one target a row, with label smoothing and ignored targets.
 //
 // Conventions, which every kernel is held to:
-//   a target equal to ignore_index   loss 0 and gradient 0, whatever the logits are
-//   any other target outside         NaN, and so is all that it enters
-//   a row whose maximum is not       NaN: all masked (-infinity), +infinity or NaN; the formula
-//   with finite                           the maximum subtracted says so mean over ignored rows
-//   only      NaN (0 / 0); sum: 0
+// - a target equal to ignore_index: loss 0 and gradient 0, whatever the logits are;
+// - any other target outside the vocabulary: NaN, and so is all that it enters;
+// - a row whose maximum is not finite (all masked by -infinity, a +infinity, a NaN): NaN, as the
+//   formula with the maximum subtracted says;
+// - mean over ignored rows only: NaN (0 / 0); their sum: 0.
 // The mean divides by the number of targets that are not ignored.
 //
 // Conditioning (bounds.md 3.1): where p_t -> 1 the loss is the small sum of all other terms, which

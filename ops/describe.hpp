@@ -111,6 +111,9 @@ struct Variant {
   std::string_view formula;
 };
 
+/// Is an attribute's number from `low` on, and finite?
+constexpr bool is_from(double low, double x) { return x >= low && x - x == 0; }
+
 /// Everything but the tensors that decides what a kernel of `Op` computes.
 template <class Op>
 struct Problem {

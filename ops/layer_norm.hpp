@@ -45,6 +45,9 @@ struct layer_norm {
       Variant{"one_pass", "var = max(mean x^2 - m^2, 0), which cancels for |m| >> sigma"},
       Variant{"scaled", "two passes; dx = (n g - sum g - xhat sum(g xhat)) (rstd / n)"}};
   static constexpr bool allows(const Attributes&, int) { return true; }
+  static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
+    return is_from(0, a.eps) ? "" : "eps of at least 0";
+  }
 
   static constexpr bool has_tensor(const Attributes& a, std::string_view tensor) {
     if (tensor == "gamma" || tensor == "dgamma") return a.affine != Affine::none;

@@ -42,6 +42,7 @@ struct matmul {
     return true;
   }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
+    if (a.alpha - a.alpha != 0 || a.beta - a.beta != 0) return "finite alpha and beta";
     return a.splits < 1 ? "splits of at least 1" : "";
   }
 

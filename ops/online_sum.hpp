@@ -62,7 +62,7 @@ struct OnlineSum {
     constexpr double u = Facts<T>::u, eta = Facts<T>::format.eta();
     const LocalError exp_error = detail::declared_error<T, K>(Function::exp);
     total.sum.radius = total.sum.spread = detail::infinite;
-    if (!detail::is_finite(total.top)) return;
+    if (!detail::is_finite(total.top) || n > (std::int64_t{1} << 20)) return;
     std::vector<double> values;
     for (std::int64_t j = 0; j < n; ++j) values.push_back(term(j).top);
     std::sort(values.begin(), values.end(), std::greater<>());

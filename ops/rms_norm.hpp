@@ -38,6 +38,9 @@ struct rms_norm {
       Variant{"scaled", "dx = (n g - xhat sum(g xhat)) (rstd / n)"},
       Variant{"from_x", "dx = rstd (g - x (rstd^2 (sum g x) / n))"}};
   static constexpr bool allows(const Attributes&, int) { return true; }
+  static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
+    return is_from(0, a.eps) ? "" : "eps of at least 0";
+  }
 
   static constexpr bool has_tensor(const Attributes& a, std::string_view tensor) {
     return a.weight || (tensor != "gamma" && tensor != "dgamma");

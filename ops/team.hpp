@@ -125,8 +125,8 @@ struct HostTeam : LaneSums {
 };
 
 #ifdef __CUDACC__
-/// One thread block of W threads; `lanes` is shared memory for W values of the widest type reduced.
-template <int W>
+/// One thread block of W threads; `lanes` is shared memory of LaneBytes bytes for each of them.
+template <int W, int LaneBytes>
 struct DeviceTeam : LaneSums {
   void* lanes;
 
@@ -153,6 +153,7 @@ struct DeviceTeam : LaneSums {
   template <class Kind, class F>
   __device__ auto reduce(std::int64_t n, F term) const {
     using T = decltype(term(std::int64_t{0}));
+    static_assert(sizeof(T) <= LaneBytes, "a reduction's value is wider than widest_lane");
     if (n <= 0) return Kind::template empty<T>();
     T* lane = static_cast<T*>(lanes);
     const int active = n < W ? static_cast<int>(n) : W;

@@ -92,4 +92,9 @@ struct TableOptions {
 /// follow; CSV has rows only, and its numbers in full.
 std::string error_table(std::span<const Record> records, const TableOptions& options);
 
+/// A row for each op and precision, in alphabetical order: how many checks, elements and verdicts;
+/// over the checks within their bound the largest ratio, the mean and largest number of acceptable
+/// values, the largest error and the largest bias; and of the agreement records how many agree.
+std::string overview_table(std::span<const Record> records, const TableOptions& options);
+
 }  // namespace opbound

@@ -101,12 +101,22 @@ class Shrinking {
     return 0;
   }
 
+  /// Indices would point elsewhere, or nowhere, if their range lost some places.
+  bool bounds_an_index(std::string_view dim) const {
+    for (const auto& [name, tensor] : best_.tensors)
+      if (tensor_named(*best_.spec.op, name)->below == dim) return true;
+    return false;
+  }
+
   bool keep(std::size_t d, const Indices& chosen) {
     CaseSpec spec = best_.spec;
     if (chosen.empty() || std::ssize(chosen) == spec.sizes[d]) return false;
     spec.sizes[d] = std::ssize(chosen);
+    if (bounds_an_index(spec.op->dims[d]) || !spec.op->refuses(spec.attributes, spec.sizes).empty())
+      return false;
     Tensors tensors;
     for (const auto& [name, tensor] : best_.tensors) {
+      if (!spec.op->has_tensor(spec.attributes, name)) continue;
       const auto& dims = tensor_named(*spec.op, name)->dims;
       const auto axis = std::find(dims.begin(), dims.end(), spec.op->dims[d]) - dims.begin();
       tensors.emplace(name, axis == std::ssize(dims)

@@ -58,6 +58,19 @@ void require_all_variants_used(const CaseChoices& c) {
   }
 }
 
+/// A tensor that no attributes of the case bring in is not being tested: a mistake.
+void require_all_inputs_used(const CaseChoices& c) {
+  for (const GivenInputs& inputs : c.inputs)
+    for (const GivenInput& given : inputs) {
+      const bool is_used = std::any_of(
+          c.attributes.begin(), c.attributes.end(),
+          [&](const AttributeBytes& a) { return c.common.op->has_tensor(a, given.tensor); });
+      if (!is_used)
+        given.place.refuse("no attributes of this case bring in '" + given.tensor + "'",
+                           "a tensor that takes part");
+    }
+}
+
 void require_few(const TomlValue& value, const CaseChoices& c) {
   double product = 1;
   for (const std::size_t choices : {c.directions.size(), c.precisions.size(), c.attributes.size(),
@@ -99,7 +112,7 @@ void choose_inputs(CaseSpec& spec, const GivenInputs& given) {
 void add_inputs(std::vector<CaseSpec>& cases, CaseSpec& spec, const CaseChoices& c) {
   for (const Sizes& sizes : c.shapes) {
     const std::string_view wanted = c.common.op->refuses(spec.attributes, sizes);
-    if (!wanted.empty()) c.shape_key->refuse("sizes that do not fit", wanted);
+    if (!wanted.empty()) c.shape_key->refuse("attributes and sizes that do not fit", wanted);
     spec.sizes = sizes;
     for (const GivenInputs& given : c.inputs) {
       choose_inputs(spec, given);
@@ -117,6 +130,7 @@ std::vector<CaseSpec> read_case(const TomlValue& value, const SuiteContext& cont
   const CaseChoices c = read_choices(value, context);
   require_few(value, c);
   require_all_variants_used(c);
+  require_all_inputs_used(c);
   std::vector<CaseSpec> cases;
   CaseSpec spec = c.common;
   for (const Direction direction : c.directions) {

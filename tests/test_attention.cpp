@@ -67,6 +67,15 @@ TEST(Attention, SeesEarlierKeysWithCausality) {
   });
 }
 
+TEST(Attention, CausalityMayBeCountedFromTheFirstKey) {
+  CaseSpec spec = attention_case("causal");
+  for (const AttributeSpec& a : spec.op->attributes)
+    if (a.name == "causal_from") {
+      EXPECT_TRUE(a.set(spec.attributes, std::string("first_key")));
+    }
+  expect_seen(spec, [](auto&, std::int64_t i, std::int64_t j) { return j <= i; });
+}
+
 TEST(Attention, SeesWhatAMaskAllows) {
   CaseSpec spec = attention_case("boolean");
   spec.inputs.emplace_back("mask", parse_input("mask(p=0.5, empty_rows=0.4)"));

@@ -29,12 +29,18 @@ std::vector<CaseSpec> some_cases() {
   return cases;
 }
 
+std::string texts_of(const std::vector<std::pair<std::string, InputSpec>>& inputs) {
+  std::string text;
+  for (const auto& [tensor, input] : inputs) text.append(tensor + "=" + to_string(input) + " ");
+  return text;
+}
+
 TEST(Rerun, a_record_leads_back_to_its_case) {
   const auto provider = own_host_provider();
   for (const CaseSpec& spec : some_cases()) {
     const CaseSpec again = spec_of(record_of(spec, *provider));
     EXPECT_EQ(again.op, spec.op);
-    EXPECT_EQ(again.inputs, spec.inputs);
+    EXPECT_EQ(texts_of(again.inputs), texts_of(spec.inputs));  // a value may be NaN
     if (spec.declared == std::vector<int>{spec.variant}) {
       EXPECT_EQ(identity(again), identity(spec));
     }

@@ -390,6 +390,13 @@ TEST(WhereNegative, IsOneOfTwoWhereTheSignIsCertainAndCoversBothElsewhere) {
   EXPECT_EQ(to_double(unknown), 5);
   EXPECT_GE(unknown.radius, 2 + 0x1p-10);
   EXPECT_LT(unknown.radius, 2.01);
+  // Theirs may be one of the two while the exact one is the other.
+  using Theirs = Tracked<float, Foreign>;
+  Theirs x(1), near(-1), far(-1);
+  x.radius = 2;
+  near.radius = 1;
+  near.spread = 2;
+  EXPECT_GE(where_negative(x, near, far).radius, 2);
   const auto infinity = around<float>(infinite, 0);
   EXPECT_EQ(where_negative(around<float>(1, 2), a, infinity).radius, infinite);
 }

@@ -21,7 +21,7 @@ namespace {
 
 struct Options {
   std::string op, precision, direction = "forward", order = "any", functions = "cuda", record;
-  std::vector<std::string> in, out, attributes, variants;
+  std::vector<std::string> in, out, attributes, sizes, variants;
 };
 
 using Files = std::vector<std::pair<std::string, InputSpec>>;
@@ -104,6 +104,16 @@ std::vector<std::string_view> names_of(const std::vector<const TensorSpec*>& ten
   return names;
 }
 
+AttributeValue value_of(const std::string& word) {
+  if (word == "true" || word == "false") return word == "true";
+  std::int64_t whole = 0;
+  double number = 0;
+  const char* end = word.data() + word.size();
+  if (std::from_chars(word.data(), end, whole).ptr == end) return whole;
+  if (std::from_chars(word.data(), end, number).ptr == end) return number;
+  return word;
+}
+
 /// The sizes of the op's dimensions as the files' shapes have them.
 class SizesOfFiles {
  public:
@@ -128,14 +138,31 @@ class SizesOfFiles {
     }
   }
 
-  /// Every input that takes part has told its sizes: what is left belongs to none, or to an output
-  /// of one number that is not at hand.
+  /// "pairs=4", of a size that no file tells.
+  void take(const std::string& option) {
+    const std::size_t sign = std::min(option.find('='), option.size());
+    const std::string name = option.substr(0, sign);
+    const AttributeValue value = value_of(option.substr(std::min(sign + 1, option.size())));
+    const auto* size = std::get_if<std::int64_t>(&value);
+    if (std::find(op_.dims.begin(), op_.dims.end(), name) == op_.dims.end() || size == nullptr)
+      throw InputError("--size", "'" + option + "'",
+                       "NAME=SIZE with " + detail::one_of({op_.dims.begin(), op_.dims.end()}));
+    set(name, *size, "--size");
+  }
+
+  /// A size that no file tells is 1 only where it is the length of single numbers.
   Sizes sizes(const AttributeBytes& attributes) const {
     Sizes all = sizes_;
-    for (std::size_t d = 0; d < files_.size(); ++d)
-      if (files_[d].empty()) all[d] = 1;
+    for (std::size_t d = 0; d < files_.size(); ++d) {
+      if (!files_[d].empty()) continue;
+      if (op_.dims[d] != "one")
+        throw InputError("--in", "no file tells the size " + std::string(op_.dims[d]),
+                         "--size " + std::string(op_.dims[d]) + "=SIZE");
+      all[d] = 1;
+    }
     const std::string_view wanted = op_.refuses(attributes, all);
-    if (!wanted.empty()) throw InputError("--in", "sizes that do not fit", std::string(wanted));
+    if (!wanted.empty())
+      throw InputError("--in", "attributes and sizes that do not fit", std::string(wanted));
     return all;
   }
 
@@ -173,16 +200,6 @@ Precision read_precision(const std::string& text) {
                      "no kernel computes in " + std::string(name_of(precision->compute)),
                      "one of fp64, fp32, bf16, fp16");
   return *precision;
-}
-
-AttributeValue value_of(const std::string& word) {
-  if (word == "true" || word == "false") return word == "true";
-  std::int64_t whole = 0;
-  double number = 0;
-  const char* end = word.data() + word.size();
-  if (std::from_chars(word.data(), end, whole).ptr == end) return whole;
-  if (std::from_chars(word.data(), end, number).ptr == end) return number;
-  return word;
 }
 
 /// "approximate=tanh"
@@ -301,6 +318,7 @@ int check(const Options& options) {
   };
   take(inputs, spec.inputs, "--in", true);
   take(outputs, results, "--out", false);
+  for (const std::string& text : options.sizes) sizes.take(text);
   spec.sizes = sizes.sizes(spec.attributes);
 
   std::optional<RecordWriter> writer;
@@ -349,6 +367,7 @@ void add_check(CLI::App& program, Action& chosen) {
       ->capture_default_str();
   list("--attribute", o->attributes, "An attribute of the op that is not its default")
       ->type_name("NAME=VALUE");
+  list("--size", o->sizes, "A size that no tensor has")->type_name("NAME=SIZE");
   list("--variant", o->variants,
        "The algorithm, if known; else the bound is that of any that the attributes allow")
       ->type_name("NAME");

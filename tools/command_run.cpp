@@ -41,7 +41,8 @@ std::vector<CaseSpec> choose_cases(const Options& options) {
   if (options.only.empty()) return cases;
   const auto is_it = [&](const CaseSpec& c) { return identity(c) == options.only; };
   const auto contains_it = [&](const CaseSpec& c) {
-    return (c.name + ": " + identity(c)).find(options.only) != std::string::npos;
+    return (c.name + ": " + std::string(c.op->name) + " " + identity(c)).find(options.only) !=
+           std::string::npos;
   };
   const bool is_exact = std::any_of(cases.begin(), cases.end(), is_it);
   std::erase_if(cases, [&](const CaseSpec& c) { return is_exact ? !is_it(c) : !contains_it(c); });
@@ -92,6 +93,18 @@ std::vector<Record> run_cases(const std::vector<CaseSpec>& cases, const Provider
   return records;
 }
 
+/// The error table of one op; of several the overview, after the rows that make the run fail.
+std::string tables_of(const std::vector<Record>& records) {
+  const TableOptions as{TableStyle::terminal, false, Terminal::of(1)};
+  const bool is_one = std::all_of(records.begin(), records.end(),
+                                  [&](const Record& r) { return r.op == records.front().op; });
+  if (is_one) return error_table(records, as);
+  std::vector<Record> failing;
+  for (const Record& r : records)
+    if (summary_of({&r, 1}).exit_code() != exit_clean) failing.push_back(r);
+  return (failing.empty() ? "" : error_table(failing, as) + "\n") + overview_table(records, as);
+}
+
 int run(const Options& options) {
   for (const std::string& name : options.providers)
     if (name != "own") throw InputError("--provider", "unknown provider '" + name + "'", "own");
@@ -104,8 +117,7 @@ int run(const Options& options) {
   const std::vector<Record> records = run_cases(cases, *provider, writer ? &*writer : nullptr);
   if (writer) writer->close();
   const Summary summary = summary_of(records);
-  print(options.quiet ? last_line(summary) + "\n"
-                      : error_table(records, {TableStyle::terminal, false, Terminal::of(1)}));
+  print(options.quiet ? last_line(summary) + "\n" : tables_of(records));
   const bool lacks = lacks_required(options, *provider);
   if (InterruptNoted::has_come()) {
     std::fprintf(stderr, "opbound: interrupted; some of %zu checks did not run\n", cases.size());

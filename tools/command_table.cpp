@@ -12,7 +12,7 @@ namespace {
 
 struct Options {
   std::string file;
-  bool markdown = false, csv = false, all = false;
+  bool markdown = false, csv = false, all = false, overview = false;
 };
 
 int show(const Options& options) {
@@ -22,7 +22,8 @@ int show(const Options& options) {
   const TableStyle style = options.markdown ? TableStyle::markdown
                            : options.csv    ? TableStyle::csv
                                             : TableStyle::terminal;
-  print(error_table(records, {style, options.all, Terminal::of(1)}));
+  const TableOptions as{style, options.all, Terminal::of(1)};
+  print(options.overview ? overview_table(records, as) : error_table(records, as));
   return exit_clean;
 }
 
@@ -38,6 +39,7 @@ void add_table(CLI::App& program, Action& chosen) {
   command->add_flag("--csv", options->csv, "As comma-separated values, numbers in full")
       ->excludes(markdown);
   command->add_flag("--all", options->all, "A row for every record, not for the worst of a group");
+  command->add_flag("--overview", options->overview, "A row for each op and precision");
   command->callback([options, &chosen] { chosen = [options] { return show(*options); }; });
 }
 

@@ -11,7 +11,7 @@ namespace opbound::attention_detail {
 struct Row {
   std::int64_t keys, d;
   std::int64_t query;      ///< in its head
-  std::int64_t last_seen;  ///< by causality: the last query sees all keys
+  std::int64_t last_seen;  ///< by causality
   std::int64_t q;          ///< first element in q, o, dq
   std::int64_t kv;         ///< first element of its key head in k, v
   std::int64_t s;          ///< first element in heads x queries x keys
@@ -23,7 +23,10 @@ struct Row {
     d = z[4];
     const std::int64_t head = block / z[2];
     query = block % z[2];
-    last_seen = p.attributes.mask == attention::Mask::causal ? query + keys - z[2] : keys;
+    const bool from_last = p.attributes.causal_from == attention::Causal::last_key;
+    last_seen = p.attributes.mask != attention::Mask::causal ? keys
+                : from_last                                  ? query + keys - z[2]
+                                                             : query;
     q = block * d;
     kv = head / (z[0] / z[1]) * keys * d;
     s = block * keys;

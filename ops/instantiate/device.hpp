@@ -16,7 +16,7 @@ template <class Part, class T, class Op, class Io>
 __global__ void __launch_bounds__(team_width)
     device_blocks(Problem<Op> problem, Io io, std::int64_t blocks) {
   __shared__ alignas(16) unsigned char lanes[team_width * widest_lane<T>];
-  const DeviceTeam<team_width> team(lanes);
+  const DeviceTeam<team_width, widest_lane<T>> team(lanes);
   for (std::int64_t b = blockIdx.x; b < blocks; b += gridDim.x)
     Part::template kernel<T>(team, problem, io, b);
 }

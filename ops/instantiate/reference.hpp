@@ -120,8 +120,8 @@ struct ReferenceOf {
     }
     std::size_t part = 0;
     detail::for_each_part<Pass>([&]<class Part>() {
-      const bool all = is_whole(chosen, part) ||
-                       (leaves_scratch<Pass, Part>() && is_any_after(chosen, part));
+      const bool all =
+          is_whole(chosen, part) || (leaves_scratch<Pass, Part>() && is_any_after(chosen, part));
       const auto* list = all ? nullptr : &*chosen[part];
       ++part;
       const std::int64_t blocks = Part::blocks(c.sizes);

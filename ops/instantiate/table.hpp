@@ -30,6 +30,7 @@ struct DeviceOf {
 
 template <class Pass>
 PassInfo pass_info() {
+  static_assert(Pass::tensors.size() <= max_tensors);
   PassInfo info{Pass::tensors, {}};
   detail::for_each_part<Pass>([&]<class Part>() {
     info.parts.push_back(
@@ -43,7 +44,7 @@ PassInfo pass_info() {
 
 template <class O>
 Op describe() {
-  static_assert(O::forward::tensors.size() <= max_tensors);
+  static_assert(O::dims.size() <= max_dims);
   using A = typename O::Attributes;
   Op op{};
   op.name = O::name;
