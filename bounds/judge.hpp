@@ -1,4 +1,4 @@
-// Rule (A) of bounds.md 0.2: is a stored value one that a kernel within its bound could have
+// Rule (A) of bounds/README.md 0.2: is a stored value one that a kernel within its bound could have
 // stored?
 #pragma once
 

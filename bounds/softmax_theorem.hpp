@@ -8,9 +8,9 @@
 
 namespace opbound {
 
-/// Bounds of one row, from its exact logits; bounds.md 3.1, which refines Blanchard, Higham and
-/// Higham 2021 ("Accurately computing the log-sum-exp and softmax functions"): the weighted mean of
-/// the elements' errors takes the place of the largest.
+/// Bounds of one row, from its exact logits; bounds/README.md 3.1, which refines Blanchard, Higham
+/// and Higham 2021 ("Accurately computing the log-sum-exp and softmax functions"): the weighted
+/// mean of the elements' errors takes the place of the largest.
 ///
 ///   E_j  = (1 + e_exp) exp(u (m - x_j)) - 1, 0 at the maximum
 ///   E_S  = (1 + sum_j p_j E_j) (1 + growth of the sum) - 1 + n eta_exp / S

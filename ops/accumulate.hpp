@@ -1,9 +1,9 @@
 // Gradient accumulation over micro-batches, in turn: sums, means, and means of unequal batches.
 //
 // In a type of p digits equal contributions stop counting at 2^p of them: 256 in bf16, 2048 in fp16
-// (bounds.md 5.4). The mean of the micro-batches' means is not the mean over all tokens unless the
-// batches have one size: that is a difference of the model, no rounding, so `weights` are part of
-// the definition.
+// (bounds/README.md 5.4). The mean of the micro-batches' means is not the mean over all tokens
+// unless the batches have one size: that is a difference of the model, no rounding, so `weights`
+// are part of the definition.
 #pragma once
 
 #include "ops/elementwise.hpp"

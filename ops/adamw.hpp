@@ -2,8 +2,8 @@
 // it is stored.
 //
 // A step with found_inf passes the state through bit for bit and does not count for the bias
-// corrections. In 16-bit states an update below half an ulp of w is lost (bounds.md 9.1): rounding
-// stochastically keeps it in the mean.
+// corrections. In 16-bit states an update below half an ulp of w is lost (bounds/README.md 9.1):
+// rounding stochastically keeps it in the mean.
 #pragma once
 
 #include "ops/adamw/constants.hpp"

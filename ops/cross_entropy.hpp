@@ -8,9 +8,9 @@
 // - mean over ignored rows only: NaN (0 / 0); their sum: 0.
 // The mean divides by the number of targets that are not ignored.
 //
-// Conditioning (bounds.md 3.1): where p_t -> 1 the loss is the small sum of all other terms, which
-// 1 + tiny loses below 2^-24, and the target's gradient p_t - 1 cancels by 1 / (1 - p_t). The forms
-// log1p and expm1 lose neither. Subtracting the target from lse itself costs u |lse|.
+// Conditioning (bounds/README.md 3.1): where p_t -> 1 the loss is the small sum of all other terms,
+// which 1 + tiny loses below 2^-24, and the target's gradient p_t - 1 cancels by 1 / (1 - p_t). The
+// forms log1p and expm1 lose neither. Subtracting the target from lse itself costs u |lse|.
 #pragma once
 
 #include <limits>

@@ -3,7 +3,7 @@
 // again.
 //
 // A comparison of b random bits drops with probability ceil(p 2^b) / 2^b, not p: with 8 bits 0.1
-// becomes 0.1016, and the scale 1 / (1 - p) no longer restores the mean (bounds.md 8.1).
+// becomes 0.1016, and the scale 1 / (1 - p) no longer restores the mean (bounds/README.md 8.1).
 #pragma once
 
 #include "ops/elementwise.hpp"

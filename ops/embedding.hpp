@@ -3,8 +3,8 @@
 // Conventions: an index outside the table gives NaN rows and adds nothing; padding_idx reads its
 // row as any other and gets the gradient 0. A row that nobody reads has the gradient 0.
 //
-// bounds.md 9.4: k = how often a token occurs; in any order, atomics among them, the sum is within
-// (k - 1) u sum |g|.
+// bounds/README.md 9.4: k = how often a token occurs; in any order, atomics among them, the sum is
+// within (k - 1) u sum |g|.
 #pragma once
 
 #include <limits>

@@ -1,8 +1,8 @@
 // GELU (Hendrycks and Gimpel 2016): y = x Phi(x), and its tanh approximation.
 //
-// Conditioning (bounds.md 1.1): |1 + x phi / Phi| grows like x^2 for x -> -infinity; the derivative
-// has a zero at -0.7518. A kernel that forms 1 + erf or 1 + tanh loses the tail to cancellation:
-// its bound says so.
+// Conditioning (bounds/README.md 1.1): |1 + x phi / Phi| grows like x^2 for x -> -infinity; the
+// derivative has a zero at -0.7518. A kernel that forms 1 + erf or 1 + tanh loses the tail to
+// cancellation: its bound says so.
 #pragma once
 
 #include "ops/describe.hpp"

@@ -1,8 +1,9 @@
 // The Euclidean norm of all gradients, over shards: partial sums of squares, then their sum.
 //
 // Squares overflow from 1.8e19 on (fp32), 256 (fp16), and vanish below 2.6e-23 and 1.7e-4
-// (bounds.md 9.3). Scaled by a power of two near the largest |g| they do neither, and scaling adds
-// no rounding; dividing by the largest |g| itself, as older libraries do, rounds every term.
+// (bounds/README.md 9.3). Scaled by a power of two near the largest |g| they do neither, and
+// scaling adds no rounding; dividing by the largest |g| itself, as older libraries do, rounds every
+// term.
 #pragma once
 
 #include "ops/describe.hpp"

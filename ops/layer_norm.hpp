@@ -1,8 +1,8 @@
 // Layer normalisation (Ba, Kiros and Hinton 2016) over the last axis, forward and backward.
 //
-// Conditioning (bounds.md 2.1): an error of the mean is a common shift of the row's xhat, about
-// H u mean|x| / sqrt(var + eps): it grows with |mean| / sigma. A second centring pass removes it.
-// The one-pass variance errs by (mean / sigma)^2 u and more; that variant's bound says so.
+// Conditioning (bounds/README.md 2.1): an error of the mean is a common shift of the row's xhat,
+// about H u mean|x| / sqrt(var + eps): it grows with |mean| / sigma. A second centring pass removes
+// it. The one-pass variance errs by (mean / sigma)^2 u and more; that variant's bound says so.
 //
 // The order of a sum is the team's, not an algorithm of its own: pairwise or any other summation is
 // judged by a contract that says "any order" or names its tree.

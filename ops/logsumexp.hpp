@@ -80,7 +80,7 @@ struct logsumexp::forward {
       team.map(1, [&](std::int64_t) { io.put(y, row, peak + log_sum); });
     }
 
-    /// bounds.md 3.1, for the variant that it was derived for.
+    /// bounds/README.md 3.1, for the variant that it was derived for.
     template <class Io>
     static void theorem(const Problem<logsumexp>& p, const Io& io, const Arithmetic& arithmetic,
                         std::int64_t row) {

@@ -2,7 +2,8 @@
 //
 // a and b are read through their strides, so a transposed view is the other layout: NN, NT and TN
 // are one kernel. Its sum runs over k = 0, 1, 2, ... by fused multiply-adds in the compute format,
-// which bounds.md 6.2 (G6) bounds by K u sum |a b|; the device's tiled body keeps that order.
+// which bounds/README.md 6.2 (G6) bounds by K u sum |a b|; the device's tiled body keeps that
+// order.
 #pragma once
 
 #include "ops/describe.hpp"

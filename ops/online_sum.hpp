@@ -38,7 +38,7 @@ struct OnlineSum {
 
   /// Any merge tree. A leaf j is rescaled only when its state's maximum grows, so at most d_j
   /// times, the number of different values above x_j; the rounded differences of maxima telescope
-  /// (bounds.md 3.2). With w_j = exp(x_j - top), e and h the errors of exp:
+  /// (bounds/README.md 3.2). With w_j = exp(x_j - top), e and h the errors of exp:
   ///   |got - exact| <= sum_j w_j (((1 + e)(1 + u))^d_j exp(u (top - x_j)) (1 + u)^(n - 1) - 1)
   ///                    + underflow
   /// where a rescaling of k elements loses at most k h + eta, and n - 1 of them at most

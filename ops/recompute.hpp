@@ -1,11 +1,11 @@
 // Activation checkpointing: the forward pass keeps only its input, and the backward pass runs the
 // block again from it. The block is a GELU with a gain for each column, y = gain gelu(x).
 //
-// What the input is kept in is the whole question (bounds.md 7). A format that holds it gives the
-// bits of a backward pass without checkpointing. Any other rounds it: |gelu(x') - gelu(x)|
-// <= 1.1290 |x' - x| and |gelu'(x') - gelu'(x)| <= 0.7979 |x' - x|, which the running bound finds
-// by itself (tests/test_recompute.cpp). backward_local takes the kept input as exact; backward_full
-// counts its rounding.
+// What the input is kept in is the whole question (bounds/README.md 7). A format that holds it
+// gives the bits of a backward pass without checkpointing. Any other rounds it:
+// |gelu(x') - gelu(x)| <= 1.1290 |x' - x| and |gelu'(x') - gelu'(x)| <= 0.7979 |x' - x|, which the
+// running bound finds by itself (tests/test_recompute.cpp). backward_local takes the kept input as
+// exact; backward_full counts its rounding.
 #pragma once
 
 #include "ops/elementwise.hpp"

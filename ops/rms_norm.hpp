@@ -1,8 +1,8 @@
 // Root mean square normalisation (Zhang and Sennrich 2019) over the last axis, forward and
 // backward.
 //
-// Conditioning (bounds.md 2.6): the mean square is a sum of terms of one sign, so that xhat has a
-// small relative error whatever the row. The running bound sees that and needs no theorem.
+// Conditioning (bounds/README.md 2.6): the mean square is a sum of terms of one sign, so that xhat
+// has a small relative error whatever the row. The running bound sees that and needs no theorem.
 #pragma once
 
 #include "ops/describe.hpp"

@@ -2,7 +2,7 @@
 //
 // The exact result does not change when a constant is subtracted from a row, so kernels subtract
 // the maximum and mark it as a pivot: only the rounding of x - max counts, not where max came from
-// (bounds.md 3.1).
+// (bounds/README.md 3.1).
 #pragma once
 
 #include "bounds/softmax_theorem.hpp"

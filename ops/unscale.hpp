@@ -2,7 +2,7 @@
 // gradient is infinite or NaN.
 //
 // A power of two divides exactly, above underflow; what a 16-bit store loses below 2^-25 (fp16) is
-// lost whatever the scale was (bounds.md 4).
+// lost whatever the scale was (bounds/README.md 4).
 #pragma once
 
 #include "ops/elementwise.hpp"

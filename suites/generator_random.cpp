@@ -69,7 +69,7 @@ double near_overflow(const Place& p) {
   return with_random_sign(min(significand * power_of_two(e - f.digits + 1), f.largest()), w[2]);
 }
 
-// ---- where GELU is ill-conditioned (bounds.md 1.1)
+// ---- where GELU is ill-conditioned (bounds/README.md 1.1)
 
 /// x0 (1 +- r 2^-k): the distance to the derivative's zero x0 runs through all scales down to the
 /// format's ulp.

@@ -1,4 +1,5 @@
-// Running again gives the same bits; running again from a rounded input is bounded (bounds.md 7).
+// Running again gives the same bits; running again from a rounded input is bounded
+// (bounds/README.md 7).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -132,10 +133,10 @@ double slope_at(double x) {
   return exact[recompute::backward::dx].exact[0].high;
 }
 
-/// Lipschitz constants of bounds.md 7: |gelu'(x') - gelu'(x)| <= 0.3312973 u_s (1 + 2 u_s) + 0.8
-/// eta_s for x' = x rounded; and, of the running bound, which adds the errors of Phi and of x phi,
-/// |d Phi| + |d (x phi)| <= phi (1 + 1 + x^2) |x' - x|, at the point of the segment where it is
-/// largest.
+/// Lipschitz constants of bounds/README.md 7: |gelu'(x') - gelu'(x)| <= 0.3312973 u_s (1 + 2 u_s) +
+/// 0.8 eta_s for x' = x rounded; and, of the running bound, which adds the errors of Phi and of x
+/// phi, |d Phi| + |d (x phi)| <= phi (1 + 1 + x^2) |x' - x|, at the point of the segment where it
+/// is largest.
 void check_rounded_input(const std::string& stored, const std::string& x) {
   const Format f = format_named(stored).value();
   const double closed = 0.3312973 * f.unit_roundoff() * (1 + 2 * f.unit_roundoff()) + 0.8 * f.eta();

@@ -9,8 +9,8 @@
 
 namespace opbound {
 
-/// bounds.md 2.1, derived there. A running bound does not see that deviations sum to 0: it carries
-/// the mean's error d into the variance as 2 mean|x - mu| d, where (Pythagoras)
+/// bounds/README.md 2.1, derived there. A running bound does not see that deviations sum to 0: it
+/// carries the mean's error d into the variance as 2 mean|x - mu| d, where (Pythagoras)
 ///   mean (x - m)^2 = var + (m - mu)^2 exactly, so that
 ///   var' in [var (1 - low) - tiny, (var + d^2) (1 + high) + tiny].
 ///

@@ -2,7 +2,7 @@
 // what its errors become for one order and for all.
 //
 // A merge is a convex combination of means: their errors are averaged, where a bound of its single
-// operations would add them up and grow by a factor of 2 at every level (bounds.md 2.4).
+// operations would add them up and grow by a factor of 2 at every level (bounds/README.md 2.4).
 #pragma once
 
 #include "bounds/tracked.hpp"
