@@ -13,7 +13,7 @@ namespace opbound {
 /// mean of the elements' errors takes the place of the largest.
 ///
 ///   E_j  = (1 + e_exp) exp(u (m - x_j)) - 1, 0 at the maximum
-///   E_S  = (1 + sum_j p_j E_j) (1 + growth of the sum) - 1 + n eta_exp / S
+///   E_S  = (1 + sum_j p_j E_j) (1 + G) - 1 + n eta_exp (1 + G) / S, G the growth of the sum
 ///   |y_j - p_j| <= p_j ((1 + E_j) (1 + u) / (1 - E_S) - 1) + eta_exp (1 + u) / (S (1 - E_S)) + eta
 ///   log: |y_j - l_j| <= (u (m - x_j) + L (1 + u)) + u |l_j| + ..., L = E' + e_log (log S + E'), E'
 ///   = -log(1 - E_S)
@@ -36,8 +36,9 @@ class SoftmaxTheorem {
       if (w > 0) weighted += w * element_growth(x(j));
     }
     const double mean = weighted / sum_ * slack;
-    sum_growth_ = (1 + mean) * (1 + a.sum_growth(n, a.u)) - 1 +
-                  static_cast<double>(n) * a.absolute(Function::exp) / sum_;
+    const double grown = 1 + a.sum_growth(n, a.u);
+    sum_growth_ = (1 + mean) * grown - 1 +
+                  static_cast<double>(n) * a.absolute(Function::exp) * grown / sum_;
     sum_growth_ *= slack;
   }
 

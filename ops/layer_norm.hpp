@@ -46,6 +46,7 @@ struct layer_norm {
       Variant{"scaled", "two passes; dx = (n g - sum g - xhat sum(g xhat)) (rstd / n)"}};
   static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
+    if (a.weight_offset != 0 && a.weight_offset != 1) return "a weight_offset of 0 or 1";
     return is_from(0, a.eps) ? "" : "eps of at least 0";
   }
 
