@@ -212,7 +212,8 @@ double acceptable_values(const Exact& y, double bound, const Store& store) {
 
 /// Both kinds are classes, not numbers: only the same class will do. Of an infinity nothing is
 /// known where the bound is infinite: a partial sum that overflowed may meet it as a NaN.
-Judgement judge_special(const Exact& exact, double bound, double got, const Store& store) {
+Judgement judge_special(const Exact& exact, double bound, double got, const Store& store,
+                        bool claims_nan) {
   const bool wants_nan = exact.kind == Exact::Class::nan;
   const bool nan_is_infinity = !store.format.has_infinity();
   bool same =
@@ -220,7 +221,7 @@ Judgement judge_special(const Exact& exact, double bound, double got, const Stor
   if (!wants_nan && store.format.overflow == Overflow::saturate)
     same = same || got == std::copysign(store.format.largest(), exact.high);
   Judgement j;
-  const bool is_claimed = wants_nan || bound < infinite;
+  const bool is_claimed = (wants_nan && claims_nan) || bound < infinite;
   j.verdict = same ? Verdict::within : is_claimed ? Verdict::exceeds : Verdict::vacuous;
   j.ratio = same ? 0 : infinite;
   j.nonfinite_mismatch = !same;
@@ -272,9 +273,10 @@ double ratio_of(const Outside& outside, double bound) {
 
 }  // namespace
 
-Judgement judge(const Exact& exact, double bound, double gauge, double got, const Store& store) {
+Judgement judge(const Exact& exact, double bound, double gauge, double got, const Store& store,
+                bool claims_nan) {
   if (exact.kind != Exact::Class::finite && exact.kind != Exact::Class::beyond_double)
-    return judge_special(exact, bound, got, store);
+    return judge_special(exact, bound, got, store, claims_nan);
   if (exact.kind == Exact::Class::beyond_double) return judge_beyond(exact, bound, got, store);
   if (!(exact.radius < infinite)) return {};
   const Format& f = store.format;

@@ -37,8 +37,8 @@ class SoftmaxTheorem {
     }
     const double mean = weighted / sum_ * slack;
     const double grown = 1 + a.sum_growth(n, a.u);
-    sum_growth_ = (1 + mean) * grown - 1 +
-                  static_cast<double>(n) * a.absolute(Function::exp) * grown / sum_;
+    sum_growth_ =
+        (1 + mean) * grown - 1 + static_cast<double>(n) * a.absolute(Function::exp) * grown / sum_;
     sum_growth_ *= slack;
   }
 

@@ -253,8 +253,9 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> 
 
 template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> fma(Tracked<T, K> a, Tracked<T, K> b, Tracked<T, K> c) {
-  if constexpr (!requires { Facts<T>::fused; }) {
-    return a * b + c;  // a type without a fused operation of its own
+  // A type without a fused operation; or another kernel, which may round the product or not.
+  if constexpr (K::foreign || !requires { Facts<T>::fused; }) {
+    return a * b + c;
   } else {
     const T result = fma(a.value, b.value, c.value);
     if (!detail::is_finite(to_double(result)))

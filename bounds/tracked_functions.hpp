@@ -25,6 +25,14 @@ struct FunctionErrors {
 /// table of maximum ulp errors): "not a guarantee", so a table of our own measures them.
 inline constexpr FunctionErrors cuda_function_errors{{2, 2, 1, 1, 1, 2, 2, 4, 2, 2, 2, 4}};
 
+/// Correctly rounded functions, and 1 / sqrt(x) by two of them where an algorithm says rsqrt: its
+/// error |1 / fl(sqrt x) - 1 / sqrt x| is below 2 u (1 + u), so (2 k + 1) u, k a little above 1/2.
+inline constexpr FunctionErrors exact_function_errors = [] {
+  FunctionErrors e;
+  e.ulp[static_cast<int>(Function::rsqrt)] = 0.5 + 0x1p-8;
+  return e;
+}();
+
 /// Any kernel of the algorithm whose functions are as accurate as declared. Host only: the
 /// declaration in force is a property of the thread, set by Foreign::Scope around one bound.
 struct Foreign {

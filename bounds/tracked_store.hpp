@@ -6,11 +6,13 @@
 namespace opbound {
 
 namespace detail {
-/// The value is stored: ours becomes `stored`, and theirs errs by e |v'| + eta. Where only the
-/// store makes an infinity of ours, or may make one of theirs, nothing is known.
+/// The value is stored: ours becomes `stored`, and theirs errs by e |v'| + eta, or as ours does
+/// where it is ours and `same` says that all store alike. Where only the store makes an infinity of
+/// ours, or may make one of theirs, nothing is known.
 template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> stored_as(const Format& f, Tracked<T, K> x, double stored,
-                                                 [[maybe_unused]] LocalError theirs) {
+                                                 [[maybe_unused]] LocalError theirs,
+                                                 [[maybe_unused]] bool same) {
   const double v = to_double(x);
   const bool is_same = stored == v;
   const double mine = is_same ? 0 : abs(stored - v);
@@ -19,11 +21,14 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> stored_as(const Format& f, Tracked<T, K> 
   if (is_same && !is_finite(stored)) return r;  // an infinity is stored as one
   double local = mine;
   if constexpr (K::foreign) {
-    local = local_term(theirs, abs(stored) + mine, x.spread);
-    r.spread = up(x.spread + local + mine);
+    if (!same || x.spread != 0) {
+      local = local_term(theirs, abs(stored) + mine, x.spread);
+      r.spread = up(x.spread + local + mine);
+    }
   }
   r.radius = up(x.radius + local);
-  if (!(abs(stored) + r.spread <= f.largest())) {
+  constexpr double largest = Facts<T>::format.largest();  // read again, it is a T
+  if (!(abs(stored) + r.spread <= min(f.largest(), largest))) {
     r.radius = infinite;
     if constexpr (K::foreign) r.spread = infinite;
   }
@@ -39,7 +44,7 @@ OPBOUND_HD Tracked<T, K> stored_in(const Format& f, Tracked<T, K> x) {
   } else {
     constexpr Format own = Facts<T>::format;  // a copy: device code has no address of the other
     if (!store_rounds(own, f)) return x;
-    return detail::stored_as(f, x, round_to(f, to_double(x)), {f.unit_roundoff(), f.eta()});
+    return detail::stored_as(f, x, round_to(f, to_double(x)), {f.unit_roundoff(), f.eta()}, true);
   }
 }
 
@@ -53,7 +58,7 @@ OPBOUND_HD Tracked<T, K> stored_stochastically_in(const Format& f, Tracked<T, K>
     constexpr Format own = Facts<T>::format;  // a copy: device code has no address of the other
     if (!store_rounds(own, f)) return x;
     return detail::stored_as(f, x, round_stochastic(f, to_double(x), random),
-                             {2 * f.unit_roundoff(), 2 * f.eta()});
+                             {2 * f.unit_roundoff(), 2 * f.eta()}, false);
   }
 }
 

@@ -42,12 +42,15 @@ struct attention {
                  choice("row_term", &Attributes::row_term, "stored_o", "p_dp"),
                  field("tile", &Attributes::tile)};
 
-  enum { whole_row, online, online_exp2 };
+  enum { whole_row, online, online_exp2, normalized_first };
   static constexpr std::array variants{
       Variant{"whole_row", "max over all keys, then exp(s - max), their sum, P V / sum"},
       Variant{"online", "tile by tile, earlier sums rescaled by exp(old max - new max)"},
       Variant{"online_exp2",
-              "the same with exp2(fma(q . k, c, -(max c))), c = scale log2 e, as FlashAttention"}};
+              "the same with exp2(fma(q . k, c, -(max c))), c = scale log2 e, times 1 / sum at the "
+              "end"},
+      Variant{"normalized_first",
+              "P = softmax of the row, each weight divided by the sum; then P V"}};
   static constexpr bool allows(const Attributes& a, int variant) {
     return variant != online_exp2 || a.mask != Mask::additive;
   }

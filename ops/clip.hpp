@@ -29,7 +29,7 @@ struct clip {
       Variant{"gradient_first", "(g * max_norm) / max(norm + eps, max_norm)"}};
   static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes& s) {
-    if (!is_from(0, a.max_norm) || !is_from(0, a.eps)) return "max_norm and eps of at least 0";
+    if (!(a.max_norm >= 0) || !is_from(0, a.eps)) return "max_norm and eps of at least 0";
     return s[1] == 1 ? "" : "one = 1";
   }
 

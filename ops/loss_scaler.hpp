@@ -35,6 +35,9 @@ struct loss_scaler {
   static constexpr std::array variants{
       Variant{"products", "scale * factor, rounded to the format of the scale"}};
   static constexpr bool allows(const Attributes&, int) { return true; }
+  static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
+    return a.scale_format.has_infinity() ? "" : "a scale_format with infinities";
+  }
 
   struct forward {
     enum { found_inf, scale, growth_tracker };

@@ -31,11 +31,15 @@ struct matmul {
                  field("bias", &Attributes::bias), field("scaled", &Attributes::scaled),
                  field("splits", &Attributes::splits)};
 
-  enum { sequential, split_k };
+  enum { sequential, split_k, scales_first };
   static constexpr std::array variants{
       Variant{"sequential", "one sum over k by fused multiply-adds"},
-      Variant{"split_k", "k in `splits` equal parts, each summed so, then their sums in order"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
+      Variant{"split_k", "k in `splits` equal parts, each summed so, then their sums in order"},
+      Variant{"scales_first",
+              "sequential; the sum times (s_i t_j), rounded before, not s_i, then t_j"}};
+  static constexpr bool allows(const Attributes& a, int variant) {
+    return variant != scales_first || a.scaled;
+  }
   static constexpr bool has_tensor(const Attributes& a, std::string_view tensor) {
     if (tensor == "c" || tensor == "dc") return a.beta != 0;
     if (tensor == "bias" || tensor == "dbias") return a.bias;
@@ -44,7 +48,7 @@ struct matmul {
   }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
     if (a.alpha - a.alpha != 0 || a.beta - a.beta != 0) return "finite alpha and beta";
-    return a.splits < 1 ? "splits of at least 1" : "";
+    return a.splits < 1 || a.splits > 1 << 16 ? "splits from 1 to 65536" : "";
   }
 
   struct forward;
@@ -83,7 +87,7 @@ struct matmul {
   template <class T, class Team, class A, class B>
   OPBOUND_HD static T product(const Team& team, const Problem<matmul>& p, std::int64_t k, A a,
                               B b) {
-    if (p.variant == sequential) return team.dot(k, a, b);
+    if (p.variant != split_k) return team.dot(k, a, b);
     const std::int64_t parts = p.attributes.splits, each_part = (k + parts - 1) / parts;
     const std::int64_t used = each_part == 0 ? 0 : (k + each_part - 1) / each_part;
     return team.serial_sum(used, [&](std::int64_t s) {
@@ -158,7 +162,9 @@ struct matmul::forward {
     OPBOUND_HD static T finished(const Problem<matmul>& p, const Io& io, std::int64_t i,
                                  std::int64_t j, T value) {
       if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
-      if (p.attributes.scaled) value = (value * io.get(scale_a, i)) * io.get(scale_b, j);
+      if (p.attributes.scaled)
+        value = p.variant == scales_first ? value * (io.get(scale_a, i) * io.get(scale_b, j))
+                                          : (value * io.get(scale_a, i)) * io.get(scale_b, j);
       if (p.attributes.beta != 0)
         value = fma(from<T>(p.attributes.beta), io.get(c, i * p.sizes[1] + j), value);
       if (p.attributes.bias) value = value + io.get(bias, j);

@@ -20,7 +20,7 @@ struct swiglu {
   struct Attributes {};
   static constexpr std::tuple<> attributes{};
 
-  enum { stable, plain, rounded_gate };
+  enum { stable, plain, rounded_gate, sigmoid_product };
   static constexpr std::array variants{
       Variant{"stable",
               "x / (1 + exp(-x)), for x < 0: x exp(x) / (1 + exp(x)); silu' = s + x s t, "
@@ -31,7 +31,8 @@ struct swiglu {
       Variant{
           "rounded_gate",
           "as stable, with silu(gate), and dy up, stored as gate is before they are multiplied: "
-          "two kernels in place of a fused one"}};
+          "two kernels in place of a fused one"},
+      Variant{"sigmoid_product", "as plain, with x (1 / (1 + exp(-x)))"}};
   static constexpr bool allows(const Attributes&, int) { return true; }
 
   struct forward;
@@ -82,6 +83,7 @@ struct swiglu::forward {
     template <class T>
     OPBOUND_HD static T silu(int variant, T x) {
       const T one = from<T>(1.0);
+      if (variant == sigmoid_product) return x * (one / (one + exp(-x)));
       if (variant == plain || !takes_negative_form(x)) return x / (one + exp(-x));
       const T w = exp(x);
       return (x * w) / (one + w);
@@ -125,7 +127,7 @@ struct swiglu::backward {
     template <class T>
     OPBOUND_HD static T derivative(int variant, T x) {
       const T one = from<T>(1.0);
-      if (variant == plain) {
+      if (variant == plain || variant == sigmoid_product) {
         const T s = one / (one + exp(-x));
         return s * (one + x * (one - s));
       }

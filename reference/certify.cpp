@@ -16,11 +16,16 @@ struct Judged {
   const BoundArray* bound;
   const ReferenceArray* reference;
   Store store;
+  bool is_final = false;  ///< no sharper reference will come
 
   Judgement at(std::int64_t i) const {
     const auto k = static_cast<std::size_t>(i);
     if (!is_float(view.element)) return judge_exactly(reference->exact[k].high, i);
-    return judge(reference->exact[k], bound->radius[k], reference->gauge[k], view.at(i), store);
+    Judgement j = judge(reference->exact[k], bound->radius[k], reference->gauge[k], view.at(i),
+                        store, std::isnan(bound->value[k]));
+    if (is_final && j.verdict == Verdict::undecided && std::isinf(bound->radius[k]))
+      j.verdict = Verdict::vacuous;  // nothing is claimed, whatever the exact value may be
+    return j;
   }
 
   /// Integers and booleans are right or wrong.
@@ -268,6 +273,10 @@ std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArra
       o.elements = undecided_elements(o.judged, &o.elements);
       o.decided_by_mpfr += before - o.elements.size();
     }
+  }
+  for (Open& o : open) {
+    o.judged.is_final = true;
+    o.elements = undecided_elements(o.judged, &o.elements);
   }
   std::vector<OutputCheck> checks;
   for (const Open& o : open) checks.push_back(check_of(o, pass, call.sizes));

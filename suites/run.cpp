@@ -129,7 +129,8 @@ std::string contract_text(const Op& op, const Contract& contract) {
       text += ", revealed tree";
   }
   const auto& ulp = contract.functions.ulp;
-  return text + (ulp == FunctionErrors{}.ulp       ? ", functions correctly rounded"
+  return text + (ulp == FunctionErrors{}.ulp || ulp == exact_function_errors.ulp
+                     ? ", functions correctly rounded"
                  : ulp == cuda_function_errors.ulp ? ", functions as CUDA documents"
                                                    : ", functions as declared");
 }

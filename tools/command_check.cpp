@@ -325,7 +325,7 @@ int check(const Options& options) {
   if (!options.record.empty()) writer.emplace(options.record);
   const auto provider =
       stored_provider(results, options.order == "own" ? Contract::Order::own : Contract::Order::any,
-                      options.functions == "cuda" ? cuda_function_errors : FunctionErrors{});
+                      options.functions == "cuda" ? cuda_function_errors : exact_function_errors);
   std::vector<Record> records = run_case(spec, *provider);
   std::erase_if(records, [&](const Record& r) {
     return std::none_of(results.begin(), results.end(),

@@ -154,6 +154,7 @@ struct attention::backward {
         for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
           for (std::int64_t i = 0; i < z[2]; ++i) {
             const std::int64_t row = head * z[2] + i;
+            if (!Row(problem, row).sees(problem, io, bias, mask, j)) continue;
             const std::int64_t at = row * z[3] + j;
             const R query = io.get(q, row * z[4] + c);
             const R term_v = io.get(p, at) * io.get(d_o, row * z[4] + c);

@@ -52,7 +52,7 @@ struct attention::forward {
       for (std::int64_t j = 0; j < r.keys; ++j)
         if (seen(j)) sum = sum + exp(io.get(s, r.s + j) - top);
       for (std::int64_t j = 0; j < r.keys; ++j)
-        if (seen(j)) io.put(s, r.s + j, exp(io.get(s, r.s + j) - top) / sum);
+        if (seen(j)) io.put(s, r.s + j, exp(io.get(s, r.s + j) - top));
       for (std::int64_t c = 0; c < r.d; ++c) {
         R value = zero;
         double gauge = 0;
@@ -62,7 +62,7 @@ struct attention::forward {
           value = value + term;
           gauge += magnitude(term);
         }
-        io.put(o, r.q + c, value, gauge);
+        io.put(o, r.q + c, value / sum, gauge / magnitude(sum));
       }
       const R log_sum = log(sum);
       io.put(lse, r.row, top + log_sum, magnitude(top) + magnitude(log_sum));
@@ -85,7 +85,8 @@ struct attention::forward {
         io.put(s, r.s + j, score);
       });
       team.barrier();
-      const std::int64_t tile = p.variant == whole_row ? r.keys : p.attributes.tile;
+      const bool is_tiled = p.variant == online || p.variant == online_exp2;
+      const std::int64_t tile = is_tiled ? p.attributes.tile : r.keys;
       Online<T> state{};
       bool begun = false;
       for (std::int64_t first = 0; first < r.keys; first += tile) {
@@ -94,7 +95,13 @@ struct attention::forward {
         state = take_tile<T>(team, p, io, r, first, count, begun, state, seen);
         begun = true;
       }
-      team.map(r.d, [&](std::int64_t c) { io.put(o, r.q + c, io.get(acc, r.q + c) / state.sum); });
+      team.map(r.d, [&](std::int64_t c) {
+        const T sum = io.get(acc, r.q + c);
+        io.put(o, r.q + c,
+               p.variant == normalized_first ? sum
+               : p.variant == online_exp2    ? sum * (from<T>(1.0) / state.sum)
+                                             : sum / state.sum);
+      });
       team.map(1, [&](std::int64_t) {
         const T top = p.variant == online_exp2 ? state.top * scale : state.top;
         io.put(lse, r.row, top + log(state.sum));
@@ -135,7 +142,8 @@ struct attention::forward {
       if (begun) now.sum = before.sum * factor + now.sum;
       team.map(count, [&](std::int64_t j) {
         const std::int64_t at = r.s + first + j;
-        const T w = seen(first + j) ? weight<T>(p, io.get(s, at), now.top) : zero;
+        T w = seen(first + j) ? weight<T>(p, io.get(s, at), now.top) : zero;
+        if (p.variant == normalized_first) w = w / now.sum;
         io.put(s, at, stored_in(p.attributes.p_format, w));
       });
       team.barrier();

@@ -16,7 +16,7 @@ struct matmul::forward::elements::tile {
   template <class T>
   static constexpr int shared_bytes = 2 * side* depth* static_cast<int>(sizeof(T));
 
-  static bool serves(const Problem<matmul>& p) { return p.variant == sequential; }
+  static bool serves(const Problem<matmul>& p) { return p.variant != split_k; }
   OPBOUND_HD static std::int64_t tiles(std::int64_t n) { return (n + side - 1) / side; }
   static std::int64_t blocks(const Sizes& s) { return tiles(s[0]) * tiles(s[1]); }
 
