@@ -33,7 +33,7 @@ TEST(Overview, OneRowForAnOpAndAPrecision) {
             "acceptable mean/max,max ulp,bias ulp,bits as on the host\n"
             "gelu,fp32,1,1,10,0,,1,,,,,\n"
             "softmax,bf16,1,1,10,0,1,,,,,,\n"
-            "softmax,fp32,1,2,20,2,,,0.5,1.00/2,0.25,-0.125,1 of 1\n");
+            "softmax,fp32,1,2,20,2,,,0.50,1.00/2.00,0.25,-0.12,1 of 1\n");
 }
 
 TEST(Overview, EndsWithTheLastLine) {

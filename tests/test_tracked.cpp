@@ -365,41 +365,6 @@ TEST(Max, TakesTheRadiusOfWhatWinsForCertain) {
 }
 
 // The own bound of a stochastic store is the distance it went; another's may go the other way.
-TEST(StoredStochastically, IsWithinOneUlp) {
-  for (const std::uint32_t random : {0U, 0x40000000U, 0xffffffffU}) {
-    const auto own = stored_stochastically_in(bf16, around<float>(1 + 0x1p-9, 0x1p-30), random);
-    EXPECT_EQ(to_double(own), random == 0 ? 1 + 0x1p-7 : 1.0);
-    EXPECT_GE(own.radius, abs(to_double(own) - (1 + 0x1p-9)) + 0x1p-30);
-    EXPECT_LT(own.radius, 0x1p-7);
-    const auto any = stored_stochastically_in(bf16, around<float, Foreign>(1 + 0x1p-9, 0), random);
-    EXPECT_GE(any.radius, 0x1p-7);
-    EXPECT_LE(any.radius, 0x1.1p-7);
-  }
-  EXPECT_EQ(stored_stochastically_in(bf16, around<float>(1.5, 0), 7).radius, 0);
-  EXPECT_EQ(stored_stochastically_in(fp32, around<float>(1 + 0x1p-20, 0), 7).radius, 0);
-}
-
-TEST(WhereNegative, IsOneOfTwoWhereTheSignIsCertainAndCoversBothElsewhere) {
-  const auto a = around<float>(3, 0x1p-20), b = around<float>(5, 0x1p-10);
-  EXPECT_EQ(to_double(where_negative(around<float>(-1, 0.5), a, b)), 3);
-  EXPECT_EQ(where_negative(around<float>(-1, 0.5), a, b).radius, 0x1p-20);
-  EXPECT_EQ(to_double(where_negative(around<float>(1, 0.5), a, b)), 5);
-  EXPECT_EQ(to_double(where_negative(around<float>(0, 0), a, b)), 5);
-  EXPECT_EQ(where_negative(around<float>(0, 0), a, b).radius, 0x1p-10);
-  const auto unknown = where_negative(around<float>(1, 2), a, b);
-  EXPECT_EQ(to_double(unknown), 5);
-  EXPECT_GE(unknown.radius, 2 + 0x1p-10);
-  EXPECT_LT(unknown.radius, 2.01);
-  // Theirs may be one of the two while the exact one is the other.
-  using Theirs = Tracked<float, Foreign>;
-  Theirs x(1), near(-1), far(-1);
-  x.radius = 2;
-  near.radius = 1;
-  near.spread = 2;
-  EXPECT_GE(where_negative(x, near, far).radius, 2);
-  const auto infinity = around<float>(infinite, 0);
-  EXPECT_EQ(where_negative(around<float>(1, 2), a, infinity).radius, infinite);
-}
 
 }  // namespace
 }  // namespace opbound
