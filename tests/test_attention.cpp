@@ -34,7 +34,10 @@ void expect_seen(const CaseSpec& spec, Sees sees) {
   Tensors given;
   given.emplace("q", Tensor(fp32, {heads, queries, d}));
   Tensor v(fp32, {kv_heads, keys, d});
-  for (std::int64_t i = 0; i < v.count(); ++i) v.set(i, std::exp2(static_cast<double>(i / d)));
+  for (std::int64_t i = 0; i < v.count(); ++i) {
+    const std::int64_t place = i / d;
+    v.set(i, static_cast<double>(std::int64_t{1} << place));
+  }
   given.emplace("v", v);
   Prepared p = prepare(spec, std::move(given));
   ReferenceArrays exact(p.call.forward.size());
