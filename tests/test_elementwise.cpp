@@ -69,9 +69,8 @@ struct Attack {
   std::int64_t judged = 0;
 };
 
-/// |got - exact| <= bound; where the store is a further rounding, rule (A): RN(exact - bound) <=
-/// got
-/// <= RN(exact + bound). The reference's own error widens both.
+/// |got - exact| <= bound; where the store is a further rounding, rule (A):
+/// RN(exact - bound) <= got <= RN(exact + bound). The reference's own error widens both.
 void judge(Attack& attack, const Exact& exact, const Format& compute, const Format& stored,
            double got, double bound) {
   if (exact.kind != Exact::Class::finite || !std::isfinite(exact.radius) || !std::isfinite(bound))
