@@ -103,6 +103,7 @@ struct AnyOrderTeam {
     double magnitude = 0, ours = 0;  ///< sums of |x| over finite terms, theirs and ours
     bool same = true;                ///< theirs are ours, so that they round as ours do
     bool any_infinite = false;       ///< some are exact infinities
+    bool any_nan = false;            ///< some are NaN in every execution
     bool known = true;               ///< all others are finite in every execution
     detail::ExactInAnyOrder exact;
 
@@ -112,6 +113,7 @@ struct AnyOrderTeam {
         any_infinite = true;
         return;
       }
+      any_nan = any_nan || detail::is_certain_nan(x);
       known = known && detail::is_finite_everywhere(x);
       if (!known) return;
       magnitude += x.far();
@@ -134,7 +136,8 @@ struct AnyOrderTeam {
     const bool may_overflow =
         !(terms.magnitude * grow + theirs <= Facts<T>::format.largest()) || !terms.known;
     if (!detail::is_finite(to_double(total)))
-      return detail::not_finite<T, Foreign>(total.value, terms.any_infinite && !may_overflow);
+      return detail::not_finite<T, Foreign>(total.value,
+                                            terms.any_nan || (terms.any_infinite && !may_overflow));
     total.radius = detail::up((total.radius + theirs) * grow);
     total.spread = detail::up((total.spread + theirs + mine) * grow);
     if (may_overflow) total.radius = total.spread = detail::infinite;

@@ -40,8 +40,8 @@ struct Judgement {
 /// RN(z) <= s is asked as z <= midpoint above s (< where the tie goes to the neighbour), so only
 /// differences exact - midpoint are needed, which Exact gives to 100 bits even in fp64.
 /// An infinite bound, or one above the gauge that lets more than one value pass, is `vacuous`.
-/// `claims_nan`: where NaN is exact nothing else passes, whatever the bound; false where even the
-/// kernel that the bound was made of gives a number, so that nothing is claimed.
+/// `claims_nan`: where NaN is exact nothing else passes, whatever the bound; false where not every
+/// kernel of the contract gives NaN, so that nothing is claimed.
 Judgement judge(const Exact& exact, double bound, double gauge, double got, const Store& store,
                 bool claims_nan = true);
 

@@ -15,8 +15,8 @@
 // multiplied by 1 + 2^-49 > (1 + 2^-53)^15, and lifted by the smallest subnormal where a product
 // may have underflowed.
 //
-// A value that is not finite has radius 0 where an exact infinity made it, else infinity: then
-// nothing is claimed of it.
+// A value that is not finite has radius 0 where it is the same in every execution, because exact
+// infinities or certain NaNs made it, else infinity: then nothing is claimed of it.
 #pragma once
 
 #include <cstdio>
@@ -99,12 +99,11 @@ OPBOUND_HD inline double local_term(LocalError e, double size, double spread) {
   return times(e.relative, size + spread) + e.absolute;
 }
 
-/// A result that is not finite: claimed only if exact infinities made it.
+/// A result that is not finite: claimed only where every execution has it.
 template <class T, class K>
-OPBOUND_HD Tracked<T, K> not_finite(T value, bool made_by_exact_infinity) {
+OPBOUND_HD Tracked<T, K> not_finite(T value, bool is_certain) {
   Tracked<T, K> r(value);
-  const double v = to_double(value);
-  r.radius = v == v && made_by_exact_infinity ? 0 : infinite;
+  r.radius = is_certain ? 0 : infinite;
   if constexpr (K::foreign) r.spread = r.radius;
   return r;
 }
@@ -134,6 +133,12 @@ OPBOUND_HD bool is_exact_infinity(Tracked<T, K> x) {
   return x.radius == 0 && x.spread == 0 && !is_finite(to_double(x)) && to_double(x) == to_double(x);
 }
 
+/// NaN in every execution: an input, or what exact infinities and zeros make.
+template <class T, class K>
+OPBOUND_HD bool is_certain_nan(Tracked<T, K> x) {
+  return to_double(x) != to_double(x) && x.radius == 0 && x.spread == 0;
+}
+
 /// Is the value finite in every execution and over the reals?
 template <class T, class K>
 OPBOUND_HD bool is_finite_everywhere(Tracked<T, K> x) {
@@ -146,18 +151,13 @@ OPBOUND_HD bool has_certain_sign(Tracked<T, K> x) {
   return is_exact_infinity(x) || (is_finite_everywhere(x) && x.radius < x.near() * shrink);
 }
 
-/// An infinity stays one whatever finite value is added; of anything else nothing is claimed.
+/// An infinity stays one whatever finite value is added, infinity - infinity is NaN; of anything
+/// else nothing is claimed.
 template <class T, class K>
 OPBOUND_HD bool is_infinite_sum(Tracked<T, K> a, Tracked<T, K> b) {
   return (is_exact_infinity(a) && (is_finite_everywhere(b) || is_exact_infinity(b))) ||
-         (is_exact_infinity(b) && is_finite_everywhere(a));
-}
-
-/// Infinity times what may be 0, or of either sign, is anything.
-template <class T, class K>
-OPBOUND_HD bool is_infinite_product(Tracked<T, K> a, Tracked<T, K> b) {
-  return (is_exact_infinity(a) && has_certain_sign(b)) ||
-         (is_exact_infinity(b) && has_certain_sign(a));
+         (is_exact_infinity(b) && is_finite_everywhere(a)) || is_certain_nan(a) ||
+         is_certain_nan(b);
 }
 
 template <class T, class K>
@@ -165,10 +165,21 @@ OPBOUND_HD bool is_exact_zero(Tracked<T, K> x) {
   return to_double(x) == 0 && x.radius == 0 && x.spread == 0;
 }
 
-/// infinity / b, or a / 0.
+/// Infinity times what may be 0, or of either sign, is anything; times an exact 0 it is NaN.
+template <class T, class K>
+OPBOUND_HD bool is_infinite_product(Tracked<T, K> a, Tracked<T, K> b) {
+  const auto decides = [](const auto& x) { return has_certain_sign(x) || is_exact_zero(x); };
+  return (is_exact_infinity(a) && decides(b)) || (is_exact_infinity(b) && decides(a)) ||
+         is_certain_nan(a) || is_certain_nan(b);
+}
+
+/// infinity / b, or a / 0; NaN where 0 / 0 or infinity / infinity is exact.
 template <class T, class K>
 OPBOUND_HD bool is_infinite_quotient(Tracked<T, K> a, Tracked<T, K> b) {
   const bool b_has_sign = is_exact_zero(b) || (is_finite_everywhere(b) && has_certain_sign(b));
+  if (is_certain_nan(a) || is_certain_nan(b)) return true;
+  if (is_exact_zero(a) && is_exact_zero(b)) return true;
+  if (is_exact_infinity(a) && is_exact_infinity(b)) return true;
   return (is_exact_infinity(a) && b_has_sign) || (is_exact_zero(b) && has_certain_sign(a));
 }
 
@@ -260,10 +271,12 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> fma(Tracked<T, K> a, Tracked<T, K> b, Tra
     const T result = fma(a.value, b.value, c.value);
     if (!detail::is_finite(to_double(result)))
       return detail::not_finite<T, K>(
-          result, detail::is_infinite_product(a, b)
-                      ? detail::is_finite_everywhere(c) || detail::is_exact_infinity(c)
-                      : detail::is_exact_infinity(c) && detail::is_finite_everywhere(a) &&
-                            detail::is_finite_everywhere(b));
+          result, (detail::is_infinite_product(a, b)
+                       ? detail::is_finite_everywhere(c) || detail::is_exact_infinity(c)
+                       : detail::is_exact_infinity(c) && detail::is_finite_everywhere(a) &&
+                             detail::is_finite_everywhere(b)) ||
+                      detail::is_certain_nan(a) || detail::is_certain_nan(b) ||
+                      detail::is_certain_nan(c));
     detail::Propagated p = detail::propagate_product(a, b);
     p.radius += c.radius;
     p.spread += c.spread;
@@ -280,7 +293,8 @@ template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> sqrt(Tracked<T, K> a) {
   const T root = sqrt(a.value);
   if (!detail::is_finite(to_double(root)))
-    return detail::not_finite<T, K>(root, detail::is_exact_infinity(a));
+    return detail::not_finite<T, K>(root,
+                                    detail::is_exact_infinity(a) || detail::is_certain_nan(a));
   // |sqrt a' - sqrt a| <= r / (sqrt a' + sqrt(a' - r)), and always <= sqrt r
   const auto step = [](double reference, double r) {
     if (r == 0) return 0.0;

@@ -120,7 +120,8 @@ OPBOUND_HD Propagated propagate_exponential(Tracked<T, K> a, double largest, dou
 template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> exponential(Function f, Tracked<T, K> a, T value,
                                                    double scale) {
-  if (!is_finite(to_double(value))) return not_finite<T, K>(value, is_exact_infinity(a));
+  if (!is_finite(to_double(value)))
+    return not_finite<T, K>(value, is_exact_infinity(a) || is_certain_nan(a));
   if (is_exact_infinity(a)) return Tracked<T, K>(value);
   const double at = to_double(a);
   const double cap = at < 0 ? exp(scale * at * shrink) : infinite;
@@ -134,8 +135,8 @@ template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> logarithm(Function f, Tracked<T, K> a, T value, double s,
                                                  bool exact) {
   if (!is_finite(to_double(value)))
-    return not_finite<T, K>(value,
-                            is_exact_infinity(a) || (s == 0 && a.radius == 0 && a.spread == 0));
+    return not_finite<T, K>(value, is_exact_infinity(a) || is_certain_nan(a) ||
+                                       (s == 0 && a.radius == 0 && a.spread == 0));
   const double lowest = (s - a.spread) * shrink;
   if (!(a.radius < lowest * shrink) || !(a.spread < s * shrink))
     return not_finite<T, K>(value, is_exact_infinity(a));
@@ -150,7 +151,7 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> logarithm(Function f, Tracked<T, K> a, T 
 template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> smooth(Function f, Tracked<T, K> a, T value, double slope,
                                               bool exact) {
-  if (!is_finite(to_double(value))) return not_finite<T, K>(value, false);
+  if (!is_finite(to_double(value))) return not_finite<T, K>(value, is_certain_nan(a));
   return finish_function<T, K>(f, value, {times(slope, a.radius), times(slope, a.spread)}, exact);
 }
 
@@ -187,7 +188,8 @@ template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> expm1(Tracked<T, K> a) {
   const T value = expm1(a.value);
   if (!detail::is_finite(to_double(value)))
-    return detail::not_finite<T, K>(value, detail::is_exact_infinity(a));
+    return detail::not_finite<T, K>(value,
+                                    detail::is_exact_infinity(a) || detail::is_certain_nan(a));
   if (detail::is_exact_infinity(a)) return Tracked<T, K>(value);
   // expm1 and exp differ by 1, so errors propagate as exp's do, from exp(a) = 1 + expm1(a)
   const double largest = 1 + detail::largest_exact(Function::expm1, value);
@@ -225,7 +227,8 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> erf(Tracked<T, K> a) {
 template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> erfc(Tracked<T, K> a) {
   const T value = erfc(a.value);
-  if (!detail::is_finite(to_double(value))) return detail::not_finite<T, K>(value, false);
+  if (!detail::is_finite(to_double(value)))
+    return detail::not_finite<T, K>(value, detail::is_certain_nan(a));
   const double slope = detail::erf_slope(detail::nearest_argument(a));
   const double at = to_double(a);
   const double cap =
@@ -253,7 +256,8 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> rsqrt(Tracked<T, K> a) {
   const T value = rsqrt(a.value);
   const double s = to_double(a);
   if (!detail::is_finite(to_double(value)))
-    return detail::not_finite<T, K>(value, s == 0 && a.radius == 0 && a.spread == 0);
+    return detail::not_finite<T, K>(
+        value, (s == 0 && a.radius == 0 && a.spread == 0) || detail::is_certain_nan(a));
   if (detail::is_exact_infinity(a)) return Tracked<T, K>(value);
   const double lowest = (s - a.spread) * detail::shrink;
   if (!(a.radius < lowest * detail::shrink) || !(a.spread < s * detail::shrink))

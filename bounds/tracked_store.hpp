@@ -14,6 +14,7 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> stored_as(const Format& f, Tracked<T, K> 
                                                  [[maybe_unused]] LocalError theirs,
                                                  [[maybe_unused]] bool same) {
   const double v = to_double(x);
+  if (v != v) return x;
   const bool is_same = stored == v;
   const double mine = is_same ? 0 : abs(stored - v);
   Tracked<T, K> r = x;

@@ -21,9 +21,12 @@ struct Judged {
   Judgement at(std::int64_t i) const {
     const auto k = static_cast<std::size_t>(i);
     if (!is_float(view.element)) return judge_exactly(reference->exact[k].high, i);
-    Judgement j = judge(reference->exact[k], bound->radius[k], reference->gauge[k], view.at(i),
-                        store, std::isnan(bound->value[k]));
-    if (is_final && j.verdict == Verdict::undecided && std::isinf(bound->radius[k]))
+    // Of a kernel that gives NaN no number is claimed; NaN is, where every execution gives it.
+    const bool is_nan = std::isnan(bound->value[k]);
+    const double radius = is_nan ? std::numeric_limits<double>::infinity() : bound->radius[k];
+    Judgement j = judge(reference->exact[k], radius, reference->gauge[k], view.at(i), store,
+                        is_nan && bound->radius[k] == 0);
+    if (is_final && j.verdict == Verdict::undecided && std::isinf(radius))
       j.verdict = Verdict::vacuous;  // nothing is claimed, whatever the exact value may be
     return j;
   }

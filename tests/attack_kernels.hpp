@@ -20,7 +20,9 @@ struct ForeignKernel {
 
   void run(const Call& c) const {
     if (!c.forward.empty()) run_pass<typename Op::forward>(c, c.forward);
-    if (!c.backward.empty()) run_pass<typename Op::backward>(c, c.backward);
+    if constexpr (detail::HasBackward<Op>) {
+      if (!c.backward.empty()) run_pass<typename Op::backward>(c, c.backward);
+    }
   }
 
  private:

@@ -105,6 +105,10 @@ Perturbed<T> stored_in(const Format& f, Perturbed<T> a) {
   return {stored_in(f, a.value)};
 }
 template <class T>
+Perturbed<T> stored_stochastically_in(const Format& f, Perturbed<T> a, std::uint32_t random) {
+  return {stored_stochastically_in(f, a.value, random)};
+}
+template <class T>
 bool is_negative(Perturbed<T> a) {
   return is_negative(a.value);
 }
@@ -212,8 +216,23 @@ struct RandomTreeTeam {
     return HostTeam<4>{}.max(n, term);
   }
   template <class F>
+  bool any(std::int64_t n, F predicate) const {
+    return HostTeam<4>{}.any(n, predicate);
+  }
+  template <class F>
   void map(std::int64_t n, F action) const {
     for (std::int64_t i = n; i-- > 0;) action(i);
+  }
+  void barrier() const {}
+  template <class F>
+  auto serial_sum(std::int64_t n, F term) const {
+    return sum(n, term);
+  }
+  /// Fused or not: either keeps the contract.
+  template <class A, class B>
+  auto dot(std::int64_t n, A a, B b) const {
+    if (chance(*random, 2)) return LaneSums{}.dot(n, a, b);
+    return sum(n, [&](std::int64_t i) { return a(i) * b(i); });
   }
 };
 
