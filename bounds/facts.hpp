@@ -25,6 +25,7 @@ template <Format F>
 struct RoundedFacts {
   static constexpr Format format = F;
   static constexpr double u = F.unit_roundoff();
+  static constexpr bool has_nan = true;  ///< NaN means what IEEE 754 says
   /// Times the largest value three times (a factor, a gradient, a loss scale) it stays 2^20 below
   /// eta, and in fp32's case far above fp64's subnormal numbers, which are slow.
   static constexpr double negligible = F.exponent_max > 500

@@ -103,7 +103,8 @@ OPBOUND_HD inline double local_term(LocalError e, double size, double spread) {
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> not_finite(T value, bool is_certain) {
   Tracked<T, K> r(value);
-  r.radius = is_certain ? 0 : infinite;
+  const bool is_ieee = Facts<T>::has_nan || to_double(value) == to_double(value);
+  r.radius = is_certain && is_ieee ? 0 : infinite;
   if constexpr (K::foreign) r.spread = r.radius;
   return r;
 }
@@ -154,7 +155,7 @@ OPBOUND_HD bool has_certain_sign(Tracked<T, K> x) {
 /// An infinity stays one whatever finite value is added, infinity - infinity is NaN; of anything
 /// else nothing is claimed.
 template <class T, class K>
-OPBOUND_HD bool is_infinite_sum(Tracked<T, K> a, Tracked<T, K> b) {
+OPBOUND_HD bool is_certain_sum(Tracked<T, K> a, Tracked<T, K> b) {
   return (is_exact_infinity(a) && (is_finite_everywhere(b) || is_exact_infinity(b))) ||
          (is_exact_infinity(b) && is_finite_everywhere(a)) || is_certain_nan(a) ||
          is_certain_nan(b);
@@ -167,7 +168,7 @@ OPBOUND_HD bool is_exact_zero(Tracked<T, K> x) {
 
 /// Infinity times what may be 0, or of either sign, is anything; times an exact 0 it is NaN.
 template <class T, class K>
-OPBOUND_HD bool is_infinite_product(Tracked<T, K> a, Tracked<T, K> b) {
+OPBOUND_HD bool is_certain_product(Tracked<T, K> a, Tracked<T, K> b) {
   const auto decides = [](const auto& x) { return has_certain_sign(x) || is_exact_zero(x); };
   return (is_exact_infinity(a) && decides(b)) || (is_exact_infinity(b) && decides(a)) ||
          is_certain_nan(a) || is_certain_nan(b);
@@ -175,7 +176,7 @@ OPBOUND_HD bool is_infinite_product(Tracked<T, K> a, Tracked<T, K> b) {
 
 /// infinity / b, or a / 0; NaN where 0 / 0 or infinity / infinity is exact.
 template <class T, class K>
-OPBOUND_HD bool is_infinite_quotient(Tracked<T, K> a, Tracked<T, K> b) {
+OPBOUND_HD bool is_certain_quotient(Tracked<T, K> a, Tracked<T, K> b) {
   const bool b_has_sign = is_exact_zero(b) || (is_finite_everywhere(b) && has_certain_sign(b));
   if (is_certain_nan(a) || is_certain_nan(b)) return true;
   if (is_exact_zero(a) && is_exact_zero(b)) return true;
@@ -191,7 +192,7 @@ template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> operator+(Tracked<T, K> a, Tracked<T, K> b) {
   const T sum = a.value + b.value;
   if (!detail::is_finite(to_double(sum)))
-    return detail::not_finite<T, K>(sum, detail::is_infinite_sum(a, b));
+    return detail::not_finite<T, K>(sum, detail::is_certain_sum(a, b));
   // |(a' + b') - (a + b)| <= ra + rb
   return detail::finish<T, K>(sum, {a.radius + b.radius, a.spread + b.spread}, Facts<T>::add,
                               Facts<T>::add, Facts<T>::exact_sum(a.value, b.value, sum));
@@ -235,7 +236,7 @@ template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> operator*(Tracked<T, K> a, Tracked<T, K> b) {
   const T product = a.value * b.value;
   if (!detail::is_finite(to_double(product)))
-    return detail::not_finite<T, K>(product, detail::is_infinite_product(a, b));
+    return detail::not_finite<T, K>(product, detail::is_certain_product(a, b));
   return detail::finish<T, K>(product, detail::propagate_product(a, b), Facts<T>::multiply,
                               Facts<T>::multiply,
                               Facts<T>::exact_product(a.value, b.value, product));
@@ -246,7 +247,7 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> 
   const T quotient = a.value / b.value;
   const double q = to_double(quotient);
   if (!detail::is_finite(q))
-    return detail::not_finite<T, K>(quotient, detail::is_infinite_quotient(a, b));
+    return detail::not_finite<T, K>(quotient, detail::is_certain_quotient(a, b));
   if (detail::is_exact_infinity(b) && detail::is_finite_everywhere(a))
     return Tracked<T, K>(quotient);
   // |a'/b' - a/b| <= (ra + |a'/b'| rb) / (|b'| - rb), |a'/b'| <= far(a) / near(b)
@@ -271,7 +272,7 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> fma(Tracked<T, K> a, Tracked<T, K> b, Tra
     const T result = fma(a.value, b.value, c.value);
     if (!detail::is_finite(to_double(result)))
       return detail::not_finite<T, K>(
-          result, (detail::is_infinite_product(a, b)
+          result, (detail::is_certain_product(a, b)
                        ? detail::is_finite_everywhere(c) || detail::is_exact_infinity(c)
                        : detail::is_exact_infinity(c) && detail::is_finite_everywhere(a) &&
                              detail::is_finite_everywhere(b)) ||

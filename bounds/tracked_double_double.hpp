@@ -21,6 +21,7 @@ struct Facts<DoubleDouble> {
     return {relative * (1 + 0x1p-40), absolute + DoubleDoubleFacts::underflow};
   }
   static constexpr double u = DoubleDoubleFacts::multiply;
+  static constexpr bool has_nan = false;  ///< NaN also stands for what a pair cannot hold
   static constexpr double negligible = 0x1p-1074;
   static constexpr LocalError add{DoubleDoubleFacts::add * (1 + 0x1p-40),
                                   DoubleDoubleFacts::underflow};
@@ -113,7 +114,7 @@ OPBOUND_HD inline CertifiedDouble operator+(CertifiedDouble a, CertifiedDouble b
   if (!detail::is_exact_infinity(a) && !detail::is_exact_infinity(b))
     return operator+<DoubleDouble, Own>(a, b);
   return detail::not_finite<DoubleDouble, Own>(DoubleDouble{a.value.high + b.value.high, 0},
-                                               detail::is_infinite_sum(a, b));
+                                               detail::is_certain_sum(a, b));
 }
 
 /// exp(-infinity) = 0

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 
 #include "tests/attack_expression.hpp"
 
@@ -195,11 +196,16 @@ TEST(Infinity, IsClaimedOnlyWhereNothingElseCanBe) {
   EXPECT_EQ((zero * either).radius, 0x1p-1074);  // a zero, but of which sign?
   for (const F& x :
        {two / (zero * either), rsqrt(zero * either), infinity + unknown, infinity * either,
-        infinity / either, infinity * zero, either / zero, unknown / infinity, infinity - infinity,
-        zero * unknown, fma(infinity, either, two), fma(zero, unknown, two),
-        fma(two, unknown, infinity), log(around<float>(0, 1)), from<F>(1e30) * from<F>(1e30),
-        from<F>(1e39)})
+        infinity / either, either / zero, unknown / infinity, unknown - infinity, zero * unknown,
+        fma(infinity, either, two), fma(zero, unknown, two), fma(two, unknown, infinity),
+        log(around<float>(0, 1)), from<F>(1e30) * from<F>(1e30), from<F>(1e39)})
     EXPECT_EQ(x.radius, infinite) << to_double(x);
+  const F nan = infinity - infinity;
+  for (const F& x : {nan, infinity * zero, zero / zero, infinity / infinity, nan * unknown,
+                     unknown - nan, fma(unknown, two, nan), sqrt(nan)}) {
+    EXPECT_TRUE(std::isnan(to_double(x)));
+    EXPECT_EQ(x.radius, 0);
+  }
 }
 
 TEST(Infinity, OfAnotherExecutionMakesZeroTimesItUnknown) {
