@@ -2,11 +2,12 @@
 #pragma once
 
 #include "bounds/tracked.hpp"
+#include "ops/team.hpp"
 
 namespace opbound {
 
 /// P(k, u) = (1 + u)^k - 1: the relative growth of k roundings; no restriction on k u. Rounded up.
-inline double growth(double k, double u) { return expm1(k * log1p(u)) * (1 + 0x1p-48); }
+OPBOUND_HD inline double growth(double k, double u) { return expm1(k * log1p(u)) * (1 + 0x1p-48); }
 
 /// gamma_k = k u / (1 - k u) >= P(k, u); infinite from k u = 1 on, where it says nothing.
 inline double gamma(double k, double u) {
@@ -19,11 +20,17 @@ struct Arithmetic {
   double u;    ///< unit roundoff of the compute format
   double eta;  ///< half its smallest subnormal
   FunctionErrors functions;
-  /// The relative growth of a sum of n terms, over the sum of their magnitudes.
-  double (*sum_growth)(std::int64_t n, double u);
+  bool any_order;  ///< of sums; else they are a team's own
 
-  double relative(Function f) const { return (2 * functions.of(f) + 1) * u; }
-  double absolute(Function f) const { return (2 * functions.of(f) + 1) * eta; }
+  /// The relative growth of a sum of n terms, over the sum of their magnitudes (bounds/README.md
+  /// 0.4: n u in any order; by its height in a known one).
+  OPBOUND_HD double sum_growth(std::int64_t n, double unit) const {
+    return any_order ? static_cast<double>(n) * unit
+                     : growth(static_cast<double>(sum_height(n, team_width)), unit);
+  }
+
+  OPBOUND_HD double relative(Function f) const { return (2 * functions.of(f) + 1) * u; }
+  OPBOUND_HD double absolute(Function f) const { return (2 * functions.of(f) + 1) * eta; }
 };
 
 }  // namespace opbound

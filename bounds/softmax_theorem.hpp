@@ -27,7 +27,8 @@ class SoftmaxTheorem {
   static constexpr double slack = 1 + 0x1p-28;
 
   template <class X>
-  SoftmaxTheorem(std::int64_t n, X x, const Arithmetic& a) : a_(a), is_short_(n <= longest) {
+  OPBOUND_HD SoftmaxTheorem(std::int64_t n, X x, const Arithmetic& a)
+      : a_(a), is_short_(n <= longest) {
     for (std::int64_t j = 0; j < n; ++j) top_ = j == 0 ? x(j) : max(top_, x(j));
     double weighted = 0;
     for (std::int64_t j = 0; j < n; ++j) {
@@ -43,36 +44,36 @@ class SoftmaxTheorem {
   }
 
   /// False where the bound says nothing: special values, a sum that may vanish, or a longer row.
-  bool holds() const { return is_short_ && sum_growth_ < 1 && top_ - top_ == 0; }
+  OPBOUND_HD bool holds() const { return is_short_ && sum_growth_ < 1 && top_ - top_ == 0; }
 
   /// Bound of exp(x - max) / S.
-  double of_quotient(double x) const { return quotient(x, 1); }
+  OPBOUND_HD double of_quotient(double x) const { return quotient(x, 1); }
   /// Bound of exp(x - max) (1 / S): one rounding more.
-  double of_product(double x) const { return quotient(x, 2); }
+  OPBOUND_HD double of_product(double x) const { return quotient(x, 2); }
   /// Bound of (x - max) - log S.
-  double of_log(double x) const {
+  OPBOUND_HD double of_log(double x) const {
     const double u = a_.u, left = top_ - x, value = left + log(sum_);
     return ((u * left + in_log()) * (1 + u) + u * value + a_.eta) * slack;
   }
   /// Bound of max + log S.
-  double of_log_sum() const {
+  OPBOUND_HD double of_log_sum() const {
     const double u = a_.u, value = abs(top_ + log(sum_));
     return (in_log() * (1 + u) + u * value + a_.eta) * slack;
   }
 
  private:
   /// What log S differs by: E' + e_log (log S + E').
-  double in_log() const {
+  OPBOUND_HD double in_log() const {
     const double e = -log1p(-sum_growth_);
     return e + a_.relative(Function::log) * (log(sum_) + e) + a_.eta;
   }
 
-  double element_growth(double x) const {
+  OPBOUND_HD double element_growth(double x) const {
     if (x == top_) return 0;
     return (1 + a_.relative(Function::exp)) * exp(a_.u * (top_ - x)) - 1;
   }
 
-  double quotient(double x, int roundings) const {
+  OPBOUND_HD double quotient(double x, int roundings) const {
     const double u = a_.u, p = exp(x - top_) / sum_ * slack, rest = 1 - sum_growth_;
     const double grown = (1 + element_growth(x)) * (1 + growth(roundings, u)) / rest - 1;
     return (p * grown + a_.absolute(Function::exp) * (1 + growth(roundings, u)) / (sum_ * rest) +

@@ -4,7 +4,10 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "ops/provider.hpp"
 
@@ -18,33 +21,98 @@ inline void check(cudaError_t status, const char* call, const char* file, int li
 }
 #define OPBOUND_CUDA_CHECK(call) ::opbound::cuda::check((call), #call, __FILE__, __LINE__)
 
+/// Keeps freed blocks of the current device for the next request of about their size: cudaMalloc
+/// and cudaFree wait for the device. Everything runs on the default stream, so a block may be used
+/// again while the work that used it last is still under way.
+class Pool {
+ public:
+  static Pool& instance() {
+    static Pool pool;
+    return pool;
+  }
+
+  /// At least `bytes`, at most a quarter more. Throws ProviderFailure that says what is needed and
+  /// what there is.
+  std::pair<void*, std::size_t> take(std::size_t bytes) {
+    const std::size_t size = (bytes + granule - 1) / granule * granule;
+    const auto found = free_.lower_bound(size);
+    if (found != free_.end() && found->first <= size + size / 4) {
+      const auto block = *found;
+      free_.erase(found);
+      return {block.second, block.first};
+    }
+    void* data = nullptr;
+    cudaError_t status = cudaMalloc(&data, size);
+    if (status == cudaErrorMemoryAllocation) {
+      release();
+      status = cudaMalloc(&data, size);
+    }
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is told here, not at the next call
+      std::size_t left = 0, all = 0;
+      OPBOUND_CUDA_CHECK(cudaMemGetInfo(&left, &all));
+      throw ProviderFailure("out of device memory: " + megabytes(size) + " more are needed, " +
+                            megabytes(left) + " of " + megabytes(all) + " are free");
+    }
+    OPBOUND_CUDA_CHECK(status);
+    return {data, size};
+  }
+  void give(void* data, std::size_t size) { free_.emplace(size, data); }
+
+ private:
+  static constexpr std::size_t granule = 512;
+
+  static std::string megabytes(std::size_t bytes) {
+    return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
+  }
+  /// A broken device shows at the next call.
+  void release() {
+    for (const auto& [size, data] : free_) cudaFree(data);
+    free_.clear();
+  }
+
+  std::multimap<std::size_t, void*> free_;
+};
+
 /// Bytes in device memory.
 class Memory {
  public:
+  Memory() = default;
   explicit Memory(std::size_t bytes) : bytes_(bytes) {
-    if (bytes > 0) OPBOUND_CUDA_CHECK(cudaMalloc(&data_, bytes));
+    if (bytes > 0) std::tie(data_, taken_) = Pool::instance().take(bytes);
   }
   ~Memory() {
-    cudaFree(data_);
-  }  // nothing can be thrown here; a broken device shows at the next call
+    if (data_ != nullptr) Pool::instance().give(data_, taken_);
+  }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  Memory(Memory&& other) noexcept : data_(other.data_), bytes_(other.bytes_) {
-    other.data_ = nullptr;
-  }
+  Memory(Memory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_), taken_(other.taken_) {}
   Memory& operator=(Memory&&) = delete;
 
   void* data() const { return data_; }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
   void copy_from_host(const void* source) {
     if (bytes_ > 0) OPBOUND_CUDA_CHECK(cudaMemcpy(data_, source, bytes_, cudaMemcpyHostToDevice));
   }
   void copy_to_host(void* target) const {
     if (bytes_ > 0) OPBOUND_CUDA_CHECK(cudaMemcpy(target, data_, bytes_, cudaMemcpyDeviceToHost));
   }
+  void clear() {
+    if (bytes_ > 0) OPBOUND_CUDA_CHECK(cudaMemset(data_, 0, bytes_));
+  }
 
  private:
   void* data_ = nullptr;
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0, taken_ = 0;
 };
+
+template <class T>
+Memory memory_for(std::int64_t count) {
+  return Memory(static_cast<std::size_t>(count) * sizeof(T));
+}
 
 }  // namespace opbound::cuda

@@ -15,6 +15,7 @@
 #include "ops/describe.hpp"
 #include "ops/number.hpp"
 #include "ops/tensor.hpp"
+#include "reference/exact.hpp"
 
 namespace opbound {
 
@@ -102,8 +103,43 @@ struct TrackedIo {
   }
   OPBOUND_HD void put(int t, std::int64_t i, Tracked<T, K> x) const {
     tracked[t].value[i] = to_double(x);
-    tracked[t].radius[i] = x.radius;
+    // our own kernel's NaN is one in every execution: its bits are known
+    const bool is_own_nan = !K::foreign && to_double(x) != to_double(x);
+    tracked[t].radius[i] = is_own_nan ? 0 : x.radius;
     if constexpr (K::foreign) tracked[t].spread[i] = x.spread;
+  }
+};
+
+/// A definition or a kernel run for its exact values.
+template <class R>
+struct ReferenceIo {
+  Bindings tensors;
+  const R* saved[max_tensors] = {};  ///< what an earlier pass or part left of a tensor, else null
+  R* keep[max_tensors] = {};         ///< where this pass leaves it, else null
+  Exact* exact_values[max_tensors] = {};  ///< what is reported, else null
+  double* gauge[max_tensors] = {};
+
+  OPBOUND_HD R get(int t, std::int64_t i) const {
+    return saved[t] != nullptr ? saved[t][i] : from<R>(tensors.load_at(t, i));
+  }
+  OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
+  OPBOUND_HD bool is_finite(int t, std::int64_t i) const { return detail::is_finite(exact(t, i)); }
+  OPBOUND_HD double exact(int t, std::int64_t i) const {
+    if (saved[t] != nullptr) detail::refuse_branch();
+    return tensors.load_at(t, i);
+  }
+  OPBOUND_HD Format format(int t) const { return tensors.format_at(t); }
+  OPBOUND_HD void put_index(int t, std::int64_t i, std::int64_t value) const {
+    put(t, i, from<R>(static_cast<double>(value)));
+  }
+  OPBOUND_HD void put(int t, std::int64_t i, const R& value) const {
+    put(t, i, value, magnitude(value));
+  }
+  OPBOUND_HD void put(int t, std::int64_t i, const R& value, double size) const {
+    if (keep[t] != nullptr) keep[t][i] = value;
+    if (exact_values[t] == nullptr) return;
+    exact_values[t][i] = exact_of(value);
+    gauge[t][i] = size;
   }
 };
 

@@ -58,7 +58,7 @@ struct Contract {
 /// Empty for tensors that are not computed.
 struct BoundArray {
   std::vector<double> value, radius, spread;
-  std::int64_t by_theorem = 0;  ///< radii that come from a theorem because it is sharper
+  std::uint64_t by_theorem = 0;  ///< radii that come from a theorem because it is sharper
 };
 using BoundArrays = std::vector<BoundArray>;
 
@@ -69,6 +69,18 @@ struct ReferenceArray {
   std::vector<double> gauge;
 };
 using ReferenceArrays = std::vector<ReferenceArray>;
+
+/// Where the device leaves one tensor's bound, or its reference: device addresses, null for tensors
+/// that are not asked for.
+struct DeviceBound {
+  double* value = nullptr;
+  double* radius = nullptr;
+  std::uint64_t* by_theorem = nullptr;
+};
+struct DeviceReference {
+  Exact* exact = nullptr;
+  double* gauge = nullptr;
+};
 
 /// A family of independent blocks of a pass.
 struct PartInfo {
@@ -105,13 +117,16 @@ struct Op {
 
   /// Runs the own kernel on the host.
   void (*run)(const Call&);
-  /// Runs the own kernel on the device; the views hold device addresses. Null in a build without
-  /// CUDA.
+  // On the device: the views hold device addresses, the work is started and not waited for. Null in
+  // a build without CUDA.
   void (*run_on_device)(const Call&);
+  /// Bounds for the own contract, of the tensors asked for.
+  void (*bound_on_device)(const Call&, std::span<const DeviceBound>);
+  /// The definition in double-double with a running bound.
+  void (*reference_on_device)(const Call&, std::span<const DeviceReference>);
+
   /// Bounds of the judged outputs for any kernel of this variant that keeps the contract.
   BoundArrays (*bound)(const Call&, const Contract&, int variant);
-  /// The same for the own contract, computed by the device team. Null in a build without CUDA.
-  BoundArrays (*bound_on_device)(const Call&);
   /// The definition in double-double with a running bound.
   void (*reference_dd)(const Call&, ReferenceArrays&);
   /// The definition in intervals of `bits` bits, for the chosen blocks.

@@ -37,13 +37,19 @@ class Provider {
   /// What the kernel keeps to when it is declared to be one of these variants.
   virtual Contract contract(const Op& op, std::vector<int> variants) const = 0;
 
-  /// Own running bounds of the call's outputs, computed where this provider computes. Throws
-  /// Unavailable where it is not ours.
-  virtual BoundArrays own_bounds(const Op& op, const Call& call) const = 0;
-
   /// Runs the call on host memory; every output has been poisoned with NaN.
   /// Throws Unavailable or ProviderFailure.
   virtual void run(const Op& op, const Call& call) const = 0;
+
+  // A provider on a device:
+
+  virtual bool is_on_device() const { return false; }
+  /// Makes its device the current one.
+  virtual void select_device() const {}
+  /// Starts the call on the current device; the views hold device addresses.
+  virtual void run_on_device(const Op&, const Call&) const {
+    throw Unavailable(name() + " does not run on a device");
+  }
 };
 
 /// This project's kernels on the host.

@@ -113,8 +113,8 @@ struct softmax::forward {
     }
 
     template <class Io>
-    static void theorem(const Problem<softmax>& p, const Io& io, const Arithmetic& arithmetic,
-                        std::int64_t row) {
+    OPBOUND_HD static void theorem(const Problem<softmax>& p, const Io& io,
+                                   const Arithmetic& arithmetic, std::int64_t row) {
       const std::int64_t n = p.sizes[1], first = row * n;
       const SoftmaxTheorem bound(
           n, [&](std::int64_t j) { return io.get(x, first + j); }, arithmetic);

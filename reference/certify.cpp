@@ -2,159 +2,50 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "ops/parallel.hpp"
 #include "ops/precision.hpp"
+#include "ops/team.hpp"
 
 namespace opbound {
 namespace {
 
-/// One output tensor with everything that judges it.
-struct Judged {
-  TensorView view;
-  const BoundArray* bound;
-  const ReferenceArray* reference;
-  Store store;
-  bool is_final = false;  ///< no sharper reference will come
-
-  Judgement at(std::int64_t i) const {
-    const auto k = static_cast<std::size_t>(i);
-    if (!is_float(view.element)) return judge_exactly(reference->exact[k].high, i);
-    // Of a kernel that gives NaN no number is claimed; NaN is, where every execution gives it.
-    const bool is_nan = std::isnan(bound->value[k]);
-    const double radius = is_nan ? std::numeric_limits<double>::infinity() : bound->radius[k];
-    Judgement j = judge(reference->exact[k], radius, reference->gauge[k], view.at(i), store,
-                        is_nan && bound->radius[k] == 0);
-    if (is_final && j.verdict == Verdict::undecided && std::isinf(radius))
-      j.verdict = Verdict::vacuous;  // nothing is claimed, whatever the exact value may be
-    return j;
-  }
-
-  /// Integers and booleans are right or wrong.
-  Judgement judge_exactly(double exact, std::int64_t i) const {
-    const double difference = view.at(i) - exact;
-    Judgement j;
-    j.verdict = difference == 0 ? Verdict::within : Verdict::exceeds;
-    j.ratio = difference == 0 ? 0 : std::numeric_limits<double>::infinity();
-    j.error_ulp = difference;
-    return j;
-  }
+/// A run of elements' tally, and by the way which are open and how large errors are.
+struct Run {
+  Tally tally;
+  UlpHistogram::Counts histogram{};
+  std::vector<std::int64_t> open;
 };
 
-/// Sums over a run of elements; runs are merged in the elements' order, so threads change no bit.
-struct Tally {
-  ElementCounts counts;
-  UlpHistogram histogram;
-  std::uint64_t nonfinite_mismatch = 0, numbers = 0;
-  double acceptable_sum = 0, acceptable_max = 0;
-  double error_sum = 0, error_max = 0, signed_sum = 0, square_sum = 0;
-  Judgement worst;
-  std::int64_t worst_index = -1;
-
-  void add(const Judgement& j, std::int64_t index) {
-    ++counts.checked;
-    switch (j.verdict) {
-      case Verdict::within:
-        ++counts.within;
-        break;
-      case Verdict::exceeds:
-        ++counts.exceeds;
-        break;
-      case Verdict::vacuous:
-        ++counts.vacuous;
-        break;
-      default:
-        ++counts.undecided;
-    }
-    nonfinite_mismatch += j.nonfinite_mismatch ? 1 : 0;
-    if (worst_index < 0 || is_worse(j, worst)) {
-      worst = j;
-      worst_index = index;
-    }
-    if (!std::isfinite(j.error_ulp) || !std::isfinite(j.acceptable)) return;
-    ++numbers;
-    const double size = std::fabs(j.error_ulp);
-    histogram.add(size);
-    error_sum += size;
-    error_max = std::max(error_max, size);
-    signed_sum += j.error_ulp;
-    square_sum += j.error_ulp * j.error_ulp;
-    acceptable_sum += j.acceptable;
-    acceptable_max = std::max(acceptable_max, j.acceptable);
-  }
-
-  void add(const Tally& other) {
-    counts.within += other.counts.within;
-    counts.exceeds += other.counts.exceeds;
-    counts.undecided += other.counts.undecided;
-    counts.vacuous += other.counts.vacuous;
-    counts.checked += other.counts.checked;
-    histogram.add(other.histogram);
-    nonfinite_mismatch += other.nonfinite_mismatch;
-    numbers += other.numbers;
-    acceptable_sum += other.acceptable_sum;
-    acceptable_max = std::max(acceptable_max, other.acceptable_max);
-    error_sum += other.error_sum;
-    error_max = std::max(error_max, other.error_max);
-    signed_sum += other.signed_sum;
-    square_sum += other.square_sum;
-    if (other.worst_index >= 0 && (worst_index < 0 || is_worse(other.worst, worst))) {
-      worst = other.worst;
-      worst_index = other.worst_index;
-    }
-  }
-
-  static bool is_worse(const Judgement& a, const Judgement& b) {
-    const auto key = [](const Judgement& j) {
-      const bool fails = j.verdict == Verdict::exceeds;
-      return std::tuple(fails, j.verdict == Verdict::undecided, j.verdict != Verdict::vacuous,
-                        j.verdict == Verdict::vacuous ? 0 : j.ratio,
-                        std::isnan(j.error_ulp) ? 0 : std::fabs(j.error_ulp));
-    };
-    return key(a) > key(b);
-  }
-};
-
-constexpr std::int64_t run_length = 4096;
-
-/// Calls visit(run, i) for every element, runs in parallel, and returns how many runs there are.
-template <class F>
-void for_each_run(std::int64_t count, F visit) {
-  parallel_for((count + run_length - 1) / run_length, run_length, [&](std::int64_t run) {
-    const std::int64_t last = std::min(count, (run + 1) * run_length);
-    for (std::int64_t i = run * run_length; i < last; ++i) visit(static_cast<std::size_t>(run), i);
+void tally_all(const Judged& judged, FirstRung& to) {
+  const std::int64_t count = judged.view.count();
+  std::vector<Run> runs(static_cast<std::size_t>(runs_of(count)));
+  parallel_for(std::ssize(runs), run_length, [&](std::int64_t r) {
+    Run& run = runs[static_cast<std::size_t>(r)];
+    run.tally = tally_run(HostTeam<team_width>{}, r, count, [&](std::int64_t i) {
+      return judged.first(
+          i, [&](double error) { ++run.histogram[UlpHistogram::entry_of(error)]; },
+          [&] { run.open.push_back(i); });
+    });
+    std::sort(run.open.begin(), run.open.end());
   });
-}
-
-std::size_t runs_of(std::int64_t count) {
-  return static_cast<std::size_t>((count + run_length - 1) / run_length);
-}
-
-std::vector<std::int64_t> undecided_elements(const Judged& output,
-                                             const std::vector<std::int64_t>* among) {
-  std::vector<std::int64_t> result;
-  if (among != nullptr) {
-    for (const std::int64_t i : *among)
-      if (output.at(i).verdict == Verdict::undecided) result.push_back(i);
-    return result;
+  std::vector<Tally> tallies;
+  for (const Run& run : runs) {
+    tallies.push_back(run.tally);
+    for (std::size_t k = 0; k < run.histogram.size(); ++k) to.histogram[k] += run.histogram[k];
+    to.open.insert(to.open.end(), run.open.begin(), run.open.end());
   }
-  const std::int64_t count = output.view.count();
-  std::vector<std::vector<std::int64_t>> by_run(runs_of(count));
-  for_each_run(count, [&](std::size_t run, std::int64_t i) {
-    if (output.at(i).verdict == Verdict::undecided) by_run[run].push_back(i);
-  });
-  for (const auto& r : by_run) result.insert(result.end(), r.begin(), r.end());
-  return result;
-}
-
-Tally tally_of(const Judged& output) {
-  std::vector<Tally> by_run(runs_of(output.view.count()));
-  for_each_run(output.view.count(),
-               [&](std::size_t run, std::int64_t i) { by_run[run].add(output.at(i), i); });
-  Tally total;
-  for (const Tally& t : by_run) total.add(t);
-  return total;
+  while (tallies.size() > 1) {
+    std::vector<Tally> merged;
+    for (std::int64_t r = 0; r < runs_of(std::ssize(tallies)); ++r)
+      merged.push_back(
+          tally_run(HostTeam<team_width>{}, r, std::ssize(tallies),
+                    [&](std::int64_t k) { return tallies[static_cast<std::size_t>(k)]; }));
+    tallies = merged;
+  }
+  if (!tallies.empty()) to.tally = tallies.front();
+  if (to.tally.worst >= 0) to.worst = judged.element(to.tally.worst);
+  for (const std::int64_t i : to.open) to.elements.push_back(judged.element(i));
 }
 
 /// Sorted, each once.
@@ -167,20 +58,52 @@ std::vector<std::int64_t> blocks_of(const PartInfo& part, const Sizes& sizes, in
   return blocks;
 }
 
-/// An output and the elements of it that are still undecided.
-struct Open {
-  int tensor;
-  std::size_t part;
-  Judged judged;
-  std::vector<std::int64_t> elements;
-  std::uint64_t decided_by_mpfr = 0;
+/// Elements of one output on their way up the ladder.
+class Ladder {
+ public:
+  explicit Ladder(FirstRung& output) : output_(output) {
+    for (std::size_t k = 0; k < output.open.size(); ++k) left_.push_back(k);
+  }
+  bool is_done() const { return left_.empty(); }
+  std::uint64_t decided() const { return output_.open.size() - left_.size(); }
+
+  std::vector<std::int64_t> open() const {
+    std::vector<std::int64_t> elements;
+    for (const std::size_t k : left_) elements.push_back(output_.open[k]);
+    return elements;
+  }
+
+  /// Only open elements take the new values: few bits can say less of others than double-double
+  /// did.
+  void take(const ReferenceArray& sharper) {
+    for (const std::size_t k : left_) {
+      const auto i = static_cast<std::size_t>(output_.open[k]);
+      output_.elements[k].exact = sharper.exact[i];
+      output_.elements[k].gauge = sharper.gauge[i];
+    }
+    drop_decided(false);
+  }
+
+  /// After the last rung.
+  void drop_decided(bool is_final) {
+    std::erase_if(left_, [&](std::size_t k) {
+      return output_.judge.of(output_.elements[k], is_final).verdict != Verdict::undecided;
+    });
+  }
+
+ private:
+  FirstRung& output_;
+  std::vector<std::size_t> left_;  ///< places in output.open
 };
 
-BlockChoice choose_blocks(const PassInfo& pass, const Sizes& sizes, const std::vector<Open>& open) {
+BlockChoice choose_blocks(const PassInfo& pass, const Sizes& sizes,
+                          const std::vector<FirstRung>& outputs,
+                          const std::vector<Ladder>& ladders) {
   BlockChoice chosen(pass.parts.size(), std::vector<std::int64_t>{});
-  for (const Open& o : open) {
-    const auto blocks = blocks_of(pass.parts[o.part], sizes, o.tensor, o.elements);
-    auto& all = *chosen[o.part];
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const std::size_t part = outputs[o].part;
+    const auto blocks = blocks_of(pass.parts[part], sizes, outputs[o].tensor, ladders[o].open());
+    auto& all = *chosen[part];
     std::vector<std::int64_t> both;
     std::set_union(all.begin(), all.end(), blocks.begin(), blocks.end(), std::back_inserter(both));
     all = both;
@@ -188,50 +111,54 @@ BlockChoice choose_blocks(const PassInfo& pass, const Sizes& sizes, const std::v
   return chosen;
 }
 
-/// Only the open elements take the new values: few bits can say less of others than double-double
-/// did.
-void replace(ReferenceArray& reference, const ReferenceArray& sharper,
-             const std::vector<std::int64_t>& elements) {
-  for (const std::int64_t i : elements) {
-    const auto k = static_cast<std::size_t>(i);
-    reference.exact[k] = sharper.exact[k];
-    reference.gauge[k] = sharper.gauge[k];
+/// Elements that the ladder decided, or could not, join the tally one by one.
+void join(FirstRung& o) {
+  o.tally.undecided = 0;
+  for (std::size_t k = 0; k < o.open.size(); ++k) {
+    const Tally one = Tally::of(o.judge.of(o.elements[k], true), o.open[k]);
+    if (one.numbers != 0) ++o.histogram[UlpHistogram::entry_of(one.worst_error)];
+    o.tally.add(one);
+    if (o.tally.worst == o.open[k]) o.worst = o.elements[k];
   }
 }
 
-OutputCheck check_of(const Open& o, const PassInfo& pass, const Sizes& sizes) {
-  const Tally t = tally_of(o.judged);
+void fill_statistics(const Tally& t, OutputCheck& c) {
   const auto n = static_cast<double>(t.numbers);
-  OutputCheck c;
-  c.tensor = o.tensor;
-  c.counts = t.counts;
-  c.histogram = t.histogram;
+  c.counts = {t.within, t.exceeds, t.undecided, t.vacuous, t.checked()};
   c.nonfinite_mismatch = t.nonfinite_mismatch;
-  c.rungs.mpfr = o.decided_by_mpfr;
-  c.rungs.dd = t.counts.checked - o.decided_by_mpfr - t.counts.undecided;
-  c.blocks.total = static_cast<std::uint64_t>(pass.parts[o.part].blocks(sizes));
-  c.blocks.certified =
-      c.blocks.total - blocks_of(pass.parts[o.part], sizes, o.tensor, o.elements).size();
-  c.ratio = t.worst.verdict == Verdict::vacuous ? 0 : t.worst.ratio;  // of elements that it judges
+  c.hash = t.hash;
+  c.proof_hash = t.proof_hash;
+  c.ratio = t.worst_ratio;
   c.acceptable_max = t.acceptable_max;
   c.error_ulp_max = t.error_max;
-  if (t.numbers > 0) {
-    c.acceptable_mean = t.acceptable_sum / n;
-    c.error_ulp_mean = t.error_sum / n;
-    c.bias_ulp = t.signed_sum / n;
-    const double variance = t.square_sum / n - c.bias_ulp * c.bias_ulp;
-    c.bias_z = variance > 0 ? c.bias_ulp / std::sqrt(variance / n) : 0;
-  }
-  if (t.worst_index >= 0) {
-    const auto k = static_cast<std::size_t>(t.worst_index);
-    const Exact& e = o.judged.reference->exact[k];
-    c.worst_exact = e;
-    c.worst.index = k;
-    c.worst.got = o.judged.view.at(t.worst_index);
-    c.worst.low = e.kind == Exact::Class::finite ? e.high + (e.low - e.radius) : e.high;
-    c.worst.high = e.kind == Exact::Class::finite ? e.high + (e.low + e.radius) : e.high;
-    c.worst.bound = o.judged.bound->radius[k];
-  }
+  if (t.numbers == 0) return;
+  c.acceptable_mean = t.acceptable_sum / n;
+  c.error_ulp_mean = t.error_sum / n;
+  c.bias_ulp = t.signed_sum / n;
+  const double variance = t.square_sum / n - c.bias_ulp * c.bias_ulp;
+  c.bias_z = variance > 0 ? c.bias_ulp / std::sqrt(variance / n) : 0;
+}
+
+OutputCheck check_of(const FirstRung& o, const Ladder& ladder, const PassInfo& pass,
+                     const Sizes& sizes) {
+  OutputCheck c;
+  c.tensor = o.tensor;
+  fill_statistics(o.tally, c);
+  c.histogram = UlpHistogram(o.histogram);
+  c.by_theorem = o.by_theorem;
+  c.rungs.mpfr = ladder.decided();
+  c.rungs.dd = c.counts.checked - o.open.size();
+  c.blocks.total = static_cast<std::uint64_t>(pass.parts[o.part].blocks(sizes));
+  c.blocks.certified =
+      c.blocks.total - blocks_of(pass.parts[o.part], sizes, o.tensor, ladder.open()).size();
+  if (o.tally.worst < 0) return c;
+  const Exact& e = o.worst.exact;
+  c.worst_exact = e;
+  c.worst.index = static_cast<std::uint64_t>(o.tally.worst);
+  c.worst.got = o.worst.got;
+  c.worst.low = e.kind == Exact::Class::finite ? e.high + (e.low - e.radius) : e.high;
+  c.worst.high = e.kind == Exact::Class::finite ? e.high + (e.low + e.radius) : e.high;
+  c.worst.bound = o.worst.radius;
   return c;
 }
 
@@ -243,47 +170,69 @@ Verdict verdict_of(const ElementCounts& counts) {
   return 2 * counts.vacuous > counts.checked ? Verdict::vacuous : Verdict::within;
 }
 
+std::vector<FirstRung> judged_outputs(const Op& op, const Call& call) {
+  const PassInfo& pass = op.pass(call.direction);
+  std::vector<FirstRung> outputs;
+  for (std::size_t p = 0; p < pass.parts.size(); ++p) {
+    for (const int t : pass.parts[p].outputs) {
+      const TensorSpec& spec = pass.tensors[static_cast<std::size_t>(t)];
+      if (!spec.is_judged() || !op.has_tensor(call.attributes, spec.name)) continue;
+      const Element e = call.judged()[static_cast<std::size_t>(t)].element;
+      const Format format = is_float(e) ? format_of(e) : fp64;
+      FirstRung o{};
+      o.tensor = t;
+      o.part = p;
+      o.judge = {{format, store_rounds(call.compute, format)}, !is_float(e)};
+      outputs.push_back(o);
+    }
+  }
+  return outputs;
+}
+
+std::vector<OutputCheck> finish(const Op& op, const Call& call, std::vector<FirstRung> outputs,
+                                int most_bits) {
+  const PassInfo& pass = op.pass(call.direction);
+  std::vector<Ladder> ladders;
+  for (FirstRung& o : outputs) ladders.emplace_back(o);
+  const auto all_done = [&] {
+    return std::all_of(ladders.begin(), ladders.end(), [](const Ladder& l) { return l.is_done(); });
+  };
+  ReferenceArrays sharper(pass.tensors.size());
+  for (int bits = 128; bits <= most_bits && !all_done(); bits *= 2) {
+    op.reference_mpfr(call, bits, choose_blocks(pass, call.sizes, outputs, ladders), sharper);
+    for (std::size_t o = 0; o < outputs.size(); ++o)
+      ladders[o].take(sharper[static_cast<std::size_t>(outputs[o].tensor)]);
+  }
+  std::vector<OutputCheck> checks;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    ladders[o].drop_decided(true);
+    join(outputs[o]);
+    checks.push_back(check_of(outputs[o], ladders[o], pass, call.sizes));
+  }
+  return checks;
+}
+
 std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArrays& bounds,
                                  int most_bits) {
-  const PassInfo& pass = op.pass(call.direction);
   const auto views = call.judged();
   ReferenceArrays reference(views.size());
   op.reference_dd(call, reference);
+  std::vector<FirstRung> outputs = judged_outputs(op, call);
+  for (FirstRung& o : outputs) {
+    const auto t = static_cast<std::size_t>(o.tensor);
+    tally_all({views[t], bounds[t].value.data(), bounds[t].radius.data(), reference[t].exact.data(),
+               reference[t].gauge.data(), o.judge},
+              o);
+    o.by_theorem = bounds[t].by_theorem;
+  }
+  return finish(op, call, std::move(outputs), most_bits);
+}
 
-  std::vector<Open> open;
-  for (std::size_t p = 0; p < pass.parts.size(); ++p) {
-    for (const int t : pass.parts[p].outputs) {
-      const auto k = static_cast<std::size_t>(t);
-      if (!pass.tensors[k].is_judged() || !op.has_tensor(call.attributes, pass.tensors[k].name))
-        continue;
-      const Element e = views[k].element;
-      const Format format = is_float(e) ? format_of(e) : fp64;
-      const Store store{format, store_rounds(call.compute, format)};
-      open.push_back({t, p, {views[k], &bounds[k], &reference[k], store}, {}, 0});
-      open.back().elements = undecided_elements(open.back().judged, nullptr);
-    }
-  }
-  const auto any_left = [&] {
-    return std::any_of(open.begin(), open.end(), [](const Open& o) { return !o.elements.empty(); });
-  };
-  ReferenceArrays sharper(views.size());
-  for (int bits = 128; bits <= most_bits && any_left(); bits *= 2) {
-    op.reference_mpfr(call, bits, choose_blocks(pass, call.sizes, open), sharper);
-    for (Open& o : open) {
-      replace(reference[static_cast<std::size_t>(o.tensor)],
-              sharper[static_cast<std::size_t>(o.tensor)], o.elements);
-      const std::size_t before = o.elements.size();
-      o.elements = undecided_elements(o.judged, &o.elements);
-      o.decided_by_mpfr += before - o.elements.size();
-    }
-  }
-  for (Open& o : open) {
-    o.judged.is_final = true;
-    o.elements = undecided_elements(o.judged, &o.elements);
-  }
-  std::vector<OutputCheck> checks;
-  for (const Open& o : open) checks.push_back(check_of(o, pass, call.sizes));
-  return checks;
+std::string hash_text(std::uint64_t hash) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text = "sum64:";
+  for (int shift = 60; shift >= 0; shift -= 4) text += digits[(hash >> shift) & 15];
+  return text;
 }
 
 }  // namespace opbound

@@ -2,9 +2,10 @@
 // certain.
 #pragma once
 
+#include <string>
 #include <vector>
 
-#include "bounds/judge.hpp"
+#include "bounds/tally.hpp"
 #include "ops/op.hpp"
 #include "reports/record.hpp"
 
@@ -23,20 +24,46 @@ struct OutputCheck {
   Rungs rungs;
   BlockCounts blocks;
   std::uint64_t nonfinite_mismatch = 0;
+  std::uint64_t hash = 0;        ///< of the output's bits
+  std::uint64_t proof_hash = 0;  ///< of the bounds' and of the double-double reference's
+  std::uint64_t by_theorem = 0;  ///< bounds that are a theorem's
   /// The element with the largest ratio, then the largest error, then the smallest index; `input`
   /// is left empty.
   Worst worst;
   Exact worst_exact;
 };
 
-/// The verdict over a tensor: failing elements first; vacuous where most elements are.
+/// Verdicts by double-double of one output, and what they leave open.
+struct FirstRung {
+  int tensor;
+  std::size_t part;
+  Judge judge;
+  Tally tally;  ///< of all elements that are decided
+  UlpHistogram::Counts histogram{};
+  JudgedElement worst{};           ///< the tally's worst element
+  std::vector<std::int64_t> open;  ///< indices, rising
+  std::vector<JudgedElement> elements;
+  std::uint64_t by_theorem = 0;
+};
+
+/// The outputs of a call that are judged, with nothing in their tallies yet.
+std::vector<FirstRung> judged_outputs(const Op& op, const Call& call);
+
+/// Decides what the first rung left open: the blocks concerned are run again in intervals of 128,
+/// 256, ... bits, up to `most_bits`; what is left is undecided. The call's inputs are read on the
+/// host; its outputs are not.
+std::vector<OutputCheck> finish(const Op& op, const Call& call, std::vector<FirstRung> outputs,
+                                int most_bits = 4096);
+
+/// Verdict over a tensor: failing elements first; vacuous where most elements are.
 Verdict verdict_of(const ElementCounts& counts);
 
-/// Judges the outputs that the call's views hold. The definition is run in double-double; blocks
-/// with elements that this cannot decide are run again in intervals of 128, 256, ... bits, up to
-/// `most_bits`; what is left is undecided. From fp64's largest to its smallest number are 2098
-/// bits.
+/// Judges the outputs that the call's views hold: the first rung on the host, and `finish`. From
+/// fp64's largest to its smallest number are 2098 bits.
 std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArrays& bounds,
                                  int most_bits = 4096);
+
+/// Elements' hashes added: "sum64:0123456789abcdef".
+std::string hash_text(std::uint64_t hash);
 
 }  // namespace opbound

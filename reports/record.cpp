@@ -14,19 +14,6 @@
 
 namespace opbound {
 
-void UlpHistogram::add(double error_ulp) {
-  if (!(error_ulp >= 0)) throw std::logic_error("an error is at least 0 ulp");
-  std::size_t entry = error_ulp == 0 ? 0 : 1;
-  for (double top = 0.5; error_ulp > top && entry + 1 < most_entries; top *= 2) ++entry;
-  counts.resize(std::max(counts.size(), entry + 1));
-  ++counts[entry];
-}
-
-void UlpHistogram::add(const UlpHistogram& other) {
-  counts.resize(std::max(counts.size(), other.counts.size()));
-  for (std::size_t i = 0; i < other.counts.size(); ++i) counts[i] += other.counts[i];
-}
-
 std::string contradiction(const Record& r) {
   const ElementCounts& c = r.counts;
   const auto sum = static_cast<unsigned __int128>(c.within) + c.exceeds + c.undecided + c.vacuous;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ops/attribute.hpp"
+#include "reports/ulp_histogram.hpp"
 #include "reports/verdict.hpp"
 
 namespace opbound {
@@ -100,20 +101,6 @@ struct InSitu {
   std::int64_t call = 0;
 
   bool operator==(const InSitu&) const = default;
-};
-
-/// Elements by the size of their error in ulp of the output format: entry 0 counts errors of 0,
-/// entry 1 errors in (0, 1/2], entry k >= 2 errors in (2^(k-3), 2^(k-2)], entry 63 all above 2^60.
-/// Trailing zeros are left out.
-struct UlpHistogram {
-  static constexpr std::size_t most_entries = 64;
-
-  std::vector<std::uint64_t> counts;
-
-  /// Counts one element; error_ulp >= 0, infinity allowed, not NaN.
-  void add(double error_ulp);
-  void add(const UlpHistogram& other);
-  bool operator==(const UlpHistogram&) const = default;
 };
 
 /// Field names are those of the JSON. Only `op` has to be filled in.

@@ -3,15 +3,15 @@
 
 #include <vector>
 
-#include "ops/provider.hpp"
-#include "reports/record.hpp"
-#include "suites/suite.hpp"
+#include "suites/run.hpp"
 
 namespace opbound {
 
-/// Runs the case on the host and on a device and compares bits, NaN canonical: one record of kind
-/// `agreement` for each output, and one for its running bound ("y", "y bound": value and radius).
-/// `exceeds` counts elements that differ.
-std::vector<Record> agree_case(const CaseSpec& spec, const Provider& device);
+/// Runs a case on the host that was judged on a device, with these `checks`, and compares: one
+/// record of kind `agreement` for each output ("y"), and with Agreement::all one for everything
+/// that judged it ("y judged": bounds, double-double reference, statistics). `exceeds` counts
+/// elements that differ. `prepared`: the case's inputs; its outputs are overwritten.
+std::vector<Record> agree_case(const CaseSpec& spec, const Provider& device, Prepared& prepared,
+                               const std::vector<OutputCheck>& checks, Agreement agreement);
 
 }  // namespace opbound

@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "generated/version.hpp"
+#include "reference/certify_device.hpp"
+#include "suites/agree.hpp"
 #include "suites/input.hpp"
 
 namespace opbound {
@@ -135,11 +137,11 @@ std::string contract_text(const Op& op, const Contract& contract) {
                                                    : ", functions as declared");
 }
 
-std::string bound_source(const Contract& contract, const BoundArray& bound) {
+std::string bound_source(const Contract& contract, std::uint64_t by_theorem) {
   std::string text = contract.order == Contract::Order::own ? "running" : "running, any order";
   if (contract.order == Contract::Order::tree) text = "running, revealed tree";
   if (contract.variants.size() > 1) text += ", union of variants";
-  if (bound.by_theorem > 0) text += "; a theorem for " + std::to_string(bound.by_theorem);
+  if (by_theorem > 0) text += "; a theorem for " + std::to_string(by_theorem);
   return text;
 }
 
@@ -218,18 +220,8 @@ Prepared prepare(const CaseSpec& spec, Tensors given) {
   return p;
 }
 
-namespace {
-/// Our own kernel's NaN is one in every execution: its bits are known.
-void claim_own_nan(BoundArrays& bounds) {
-  for (BoundArray& b : bounds)
-    for (std::size_t i = 0; i < b.value.size(); ++i)
-      if (std::isnan(b.value[i])) b.radius[i] = 0;
-}
-}  // namespace
-
 BoundArrays bounds_of(const Op& op, const Call& call, const Contract& contract) {
   BoundArrays largest = op.bound(call, contract, contract.variants.front());
-  if (contract.order == Contract::Order::own) claim_own_nan(largest);
   for (std::size_t v = 1; v < contract.variants.size(); ++v) {
     const BoundArrays other = op.bound(call, contract, contract.variants[v]);
     for (std::size_t t = 0; t < largest.size(); ++t)
@@ -242,34 +234,29 @@ BoundArrays bounds_of(const Op& op, const Call& call, const Contract& contract) 
 }
 
 std::string hash_of(const Tensor& tensor) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (std::int64_t i = 0, n = tensor.count(); i < n; ++i) {
-    const Element e = tensor.element();
-    const std::uint64_t bits = is_float(e) ? encode(format_of(e), tensor.at(i))
-                                           : static_cast<std::uint64_t>(tensor.index_at(i));
-    for (int byte = 0; byte < bytes_of(e); ++byte)
-      hash = (hash ^ ((bits >> (8 * byte)) & 0xff)) * 0x100000001b3ULL;
-  }
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text = "fnv1a:";
-  for (int shift = 60; shift >= 0; shift -= 4) text += digits[(hash >> shift) & 15];
-  return text;
+  std::uint64_t hash = 0;
+  const Element e = tensor.element();
+  for (std::int64_t i = 0, n = tensor.count(); i < n; ++i)
+    hash += element_hash(i, is_float(e) ? encode(format_of(e), tensor.at(i))
+                                        : static_cast<std::uint64_t>(tensor.index_at(i)));
+  return hash_text(hash);
 }
 
-std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, Prepared& prepared,
-                               const Contract& contract) {
-  const Op& op = *spec.op;
-  const PassInfo& pass = op.pass(spec.direction);
-  const BoundArrays bounds = bounds_of(op, prepared.call, contract);
+namespace {
+
+/// One record for each check.
+std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider,
+                               const Prepared& prepared, const Contract& contract,
+                               const std::vector<OutputCheck>& checks) {
+  const PassInfo& pass = spec.op->pass(spec.direction);
   std::vector<Record> records;
-  for (const OutputCheck& c : certify(op, prepared.call, bounds)) {
+  for (const OutputCheck& c : checks) {
     const auto place = static_cast<std::size_t>(c.tensor);
-    const TensorSpec& tensor = pass.tensors[place];
     Record r = record_of(spec, provider);
-    r.part = tensor.name;
-    r.contract = contract_text(op, contract);
+    r.part = pass.tensors[place].name;
+    r.contract = contract_text(*spec.op, contract);
     if (is_float(prepared.call.judged()[place].element)) {
-      r.bound_source = bound_source(contract, bounds[place]);
+      r.bound_source = bound_source(contract, c.by_theorem);
     } else {
       r.kind = CheckKind::exact;
       r.bound_source = "exact";
@@ -278,13 +265,37 @@ std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, P
     if (r.worst)
       r.worst->input =
           inputs_at(pass, prepared.call, place, static_cast<std::int64_t>(r.worst->index));
-    r.output_hash = hash_of(prepared.tensors.find(tensor.name)->second);
+    r.output_hash = hash_text(c.hash);
     records.push_back(std::move(r));
   }
   return records;
 }
 
-std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider) {
+/// Runs and judges on the provider's device; the host's bits are asked for where the kernel is
+/// ours.
+std::vector<Record> run_on_device(const CaseSpec& spec, const Provider& provider,
+                                  Prepared& prepared, Agreement agreement) {
+  const Contract contract = provider.contract(*spec.op, spec.declared);
+  const bool is_own = contract.order == Contract::Order::own;
+  const BoundArrays bounds = is_own ? BoundArrays{} : bounds_of(*spec.op, prepared.call, contract);
+  const std::vector<OutputCheck> checks =
+      certify_on_device(provider, *spec.op, prepared.call, bounds);
+  std::vector<Record> records = records_of(spec, provider, prepared, contract, checks);
+  if (!is_own || agreement == Agreement::none) return records;
+  for (Record& r : agree_case(spec, provider, prepared, checks, agreement))
+    records.push_back(std::move(r));
+  return records;
+}
+
+}  // namespace
+
+std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, Prepared& prepared,
+                               const Contract& contract) {
+  const BoundArrays bounds = bounds_of(*spec.op, prepared.call, contract);
+  return records_of(spec, provider, prepared, contract, certify(*spec.op, prepared.call, bounds));
+}
+
+std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider, Agreement agreement) {
   const auto start = std::chrono::steady_clock::now();
   const auto without_result = [&](Verdict verdict, const char* why) {
     Record r = record_of(spec, provider);
@@ -293,15 +304,19 @@ std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider) {
     return std::vector<Record>{r};
   };
   Prepared prepared = prepare(spec);
+  std::vector<Record> records;
   try {
-    provider.run(*spec.op, prepared.call);
+    if (provider.is_on_device()) {
+      records = run_on_device(spec, provider, prepared, agreement);
+    } else {
+      provider.run(*spec.op, prepared.call);
+      records = judge_case(spec, provider, prepared, provider.contract(*spec.op, spec.declared));
+    }
   } catch (const Unavailable& e) {
     return without_result(Verdict::skipped, e.what());
   } catch (const ProviderFailure& e) {
     return without_result(Verdict::failed, e.what());
   }
-  std::vector<Record> records =
-      judge_case(spec, provider, prepared, provider.contract(*spec.op, spec.declared));
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
   for (Record& r : records) r.time_ms = elapsed.count();

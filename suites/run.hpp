@@ -29,8 +29,17 @@ Prepared prepare(const CaseSpec& spec, Tensors given = {});
 /// largest.
 BoundArrays bounds_of(const Op& op, const Call& call, const Contract& contract);
 
-/// read_suite → prepare → provider.run → bound → certify → record. One record per output tensor.
-std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider);
+/// What is asked of our own kernels on a device beside their bounds: the host's bits.
+enum class Agreement : std::uint8_t {
+  none,
+  outputs,  ///< of the outputs
+  all       ///< and of bounds, references and every statistic: the whole check runs on the host too
+};
+
+/// read_suite → prepare → provider.run → bound → certify → record. One record per output tensor; on
+/// a device everything after prepare happens there, and records of agreement follow.
+std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider,
+                             Agreement agreement = Agreement::outputs);
 
 /// Judges the outputs that `prepared` holds; what `run_case` does after the provider has run.
 std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, Prepared& prepared,
@@ -39,8 +48,7 @@ std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, P
 /// What all records of a case have in common: everything but what was found.
 Record record_of(const CaseSpec& spec, const Provider& provider);
 
-/// Bytes of a tensor with every NaN canonical, hashed (64-bit FNV-1a of Fowler, Noll and Vo):
-/// "fnv1a:0123456789abcdef".
+/// The elements' hashes, NaN canonical, added: "sum64:0123456789abcdef".
 std::string hash_of(const Tensor& tensor);
 
 }  // namespace opbound

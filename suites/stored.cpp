@@ -24,9 +24,6 @@ class Stored final : public Provider {
   Contract contract(const Op&, std::vector<int> variants) const override {
     return {std::move(variants), order_, functions_, {}};
   }
-  BoundArrays own_bounds(const Op&, const Call&) const override {
-    throw Unavailable("a file does not compute bounds");
-  }
 
   void run(const Op& op, const Call& call) const override {
     const PassInfo& pass = op.pass(call.direction);

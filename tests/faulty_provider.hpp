@@ -22,9 +22,6 @@ class FaultyProvider final : public Provider {
   Contract contract(const Op& op, std::vector<int> variants) const override {
     return own_host_provider()->contract(op, std::move(variants));
   }
-  BoundArrays own_bounds(const Op& op, const Call& call) const override {
-    return own_host_provider()->own_bounds(op, call);
-  }
   void run(const Op& op, const Call& call) const override { kernel_(op, call); }
 
  private:

@@ -40,17 +40,10 @@ double bound_at(const SoftmaxTheorem& bound, int variant, double x) {
 
 Arithmetic arithmetic_of(const Format& f, bool foreign) {
   Arithmetic a{f.unit_roundoff(), f.eta(), foreign ? cuda_function_errors : FunctionErrors{},
-               nullptr};
+               foreign};
   if (f == fp64 && !foreign)
     for (std::size_t i = 0; i < a.functions.ulp.size(); ++i)
       a.functions.ulp[i] = fp64_error_ulp(static_cast<Function>(i));
-  if (foreign) {
-    a.sum_growth = [](std::int64_t n, double u) { return static_cast<double>(n) * u; };
-  } else {
-    a.sum_growth = [](std::int64_t n, double u) {
-      return growth(static_cast<double>(sum_height(n, team_width)), u);
-    };
-  }
   return a;
 }
 

@@ -44,7 +44,6 @@ class Absent final : public Provider {
     own.variants = std::move(variants);
     return own;
   }
-  BoundArrays own_bounds(const Op&, const Call&) const override { throw Unavailable(why_); }
   void run(const Op&, const Call&) const override { throw Unavailable(why_); }
   const std::string& why() const { return why_; }
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <map>
 #include <optional>
 
 #include "reports/history.hpp"
 #include "reports/progress.hpp"
 #include "reports/table.hpp"
-#include "suites/agree.hpp"
 #include "suites/error.hpp"
 #include "suites/rerun.hpp"
 #include "suites/run.hpp"
@@ -25,6 +25,7 @@ struct Options {
   std::string folder, out, only, device = "cpu";
   std::vector<std::string> providers{"own"}, required;
   std::string tier = "quick";
+  Agreement agreement = Agreement::outputs;
   bool quiet = false;
 };
 
@@ -67,24 +68,15 @@ bool lacks_required(const Options& options, const Provider& provider) {
   return lacks;
 }
 
-/// A case's records. On a device our kernels have to give the host's bits: that is a check of its
-/// own.
-std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider) {
-  std::vector<Record> records = run_case(spec, provider);
-  if (provider.device() == "cpu" || records.front().verdict == Verdict::skipped) return records;
-  for (Record& r : agree_case(spec, provider)) records.push_back(std::move(r));
-  return records;
-}
-
 /// Runs until the end or an interrupt; each record is kept as soon as it is there.
 std::vector<Record> run_cases(const std::vector<CaseSpec>& cases, const Provider& provider,
-                              RecordWriter* writer) {
+                              Agreement agreement, RecordWriter* writer) {
   std::vector<Record> records;
   Progress progress(cases.size(), "opbound run");
   for (const CaseSpec& spec : cases) {
     if (InterruptNoted::has_come()) break;
     progress.advance(0, std::string(spec.op->name) + " " + identity(spec));
-    for (Record& record : records_of(spec, provider)) {
+    for (Record& record : run_case(spec, provider, agreement)) {
       if (writer != nullptr) writer->write(record);
       records.push_back(std::move(record));
     }
@@ -114,7 +106,8 @@ int run(const Options& options) {
   if (!options.out.empty()) writer.emplace(options.out);
 
   const InterruptNoted interrupt;
-  const std::vector<Record> records = run_cases(cases, *provider, writer ? &*writer : nullptr);
+  const std::vector<Record> records =
+      run_cases(cases, *provider, options.agreement, writer ? &*writer : nullptr);
   if (writer) writer->close();
   const Summary summary = summary_of(records);
   print(options.quiet ? last_line(summary) + "\n" : tables_of(records));
@@ -149,6 +142,13 @@ void add_run(CLI::App& program, Action& chosen) {
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")
       ->type_name("DEVICE")
       ->capture_default_str();
+  command
+      ->add_option("--agree", options->agreement,
+                   "On a device, which of our bits are compared with the host's: none, outputs, or "
+                   "all: bounds, references and statistics too")
+      ->type_name("WHAT")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Agreement>{
+          {"none", Agreement::none}, {"outputs", Agreement::outputs}, {"all", Agreement::all}}));
   command->add_option("--case", options->only, "Only cases whose name or description contains this")
       ->type_name("TEXT");
   command

@@ -1,34 +1,10 @@
 // The running error bound of an op's kernel, for its own or any other kernel that keeps a contract.
 #pragma once
 
-#include <atomic>
-
 #include "bounds/any_order.hpp"
-#include "bounds/gamma.hpp"
-#include "ops/instantiate/walk.hpp"
-#include "ops/precision.hpp"
+#include "ops/instantiate/theorem.hpp"
 
 namespace opbound {
-
-/// How a theorem reads exact inputs and offers its bounds.
-struct TheoremIo {
-  Bindings tensors;
-  BoundArrays* result;
-  std::vector<std::atomic<std::int64_t>>* sharper;
-
-  double get(int t, std::int64_t i) const { return tensors.load_at(t, i); }
-  std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
-  /// What is known so far of an output of this block.
-  double bound(int t, std::int64_t i) const {
-    return (*result)[static_cast<std::size_t>(t)].radius[static_cast<std::size_t>(i)];
-  }
-  void limit(int t, std::int64_t i, double bound) const {
-    double& radius = (*result)[static_cast<std::size_t>(t)].radius[static_cast<std::size_t>(i)];
-    if (!(bound < radius)) return;
-    radius = bound;
-    ++(*sharper)[static_cast<std::size_t>(t)];
-  }
-};
 
 template <class Op>
 struct BoundOf {
@@ -104,56 +80,29 @@ struct BoundOf {
         Part::template kernel<Tracked<T, K>>(team, problem, io, b);
       });
     });
-    if (contract.theorems && loads_exactly<Pass, T>(views)) {
-      const Arithmetic arithmetic = arithmetic_of<T, K>(contract);
-      detail::for_each_part<Pass>(
-          [&]<class Part>() { apply_theorem<Part>(c, problem, views, arithmetic, result); });
+    if (contract.theorems && detail::loads_exactly<Pass>(views, Facts<T>::format)) {
+      const Arithmetic arithmetic = detail::arithmetic_of<T, K>(contract);
+      detail::for_each_part<Pass>([&]<class Part>() {
+        if constexpr (detail::HasTheorem<Part, Op>)
+          apply_theorem<Part>(c, problem, views, arithmetic, result);
+      });
     }
     return result;
   }
 
-  /// A theorem speaks of exact inputs: the compute format must hold the stored ones.
-  template <class Pass, class T>
-  static bool loads_exactly(std::span<const TensorView> views) {
-    for (std::size_t t = 0; t < views.size(); ++t) {
-      const Element e = views[t].element;
-      if (!Pass::tensors[t].is_written() && is_float(e) &&
-          store_rounds(format_of(e), Facts<T>::format))
-        return false;
-    }
-    return true;
-  }
-
-  /// What a theorem of a part may assume under this contract.
-  template <class T, class K>
-  static Arithmetic arithmetic_of(const Contract& contract) {
-    Arithmetic a{Facts<T>::u, Facts<T>::format.eta(), contract.functions, nullptr};
-    if constexpr (K::foreign) {
-      a.sum_growth = [](std::int64_t n, double u) { return static_cast<double>(n) * u; };
-    } else {
-      if (Facts<T>::format == fp64)
-        for (std::size_t f = 0; f < a.functions.ulp.size(); ++f)
-          a.functions.ulp[f] = fp64_error_ulp(static_cast<Function>(f));
-      a.sum_growth = [](std::int64_t n, double u) {
-        return growth(static_cast<double>(sum_height(n, team_width)), u);
-      };
-    }
-    return a;
-  }
-
-  /// A part's own theorem, where it has one, replaces the running bound where it is sharper.
+  /// A part's own theorem replaces the running bound where it is sharper.
   template <class Part>
   static void apply_theorem(const Call& c, const Problem<Op>& problem,
                             std::span<const TensorView> views, const Arithmetic& arithmetic,
                             BoundArrays& result) {
-    if constexpr (requires(TheoremIo io) { Part::theorem(problem, io, arithmetic, 0); }) {
-      std::vector<std::atomic<std::int64_t>> sharper(views.size());
-      TheoremIo io{bind(views), &result, &sharper};
-      const std::int64_t blocks = Part::blocks(c.sizes);
-      parallel_for(blocks, detail::work_of<Part>(c, views, blocks),
-                   [&](std::int64_t b) { Part::theorem(problem, io, arithmetic, b); });
-      for (std::size_t t = 0; t < views.size(); ++t) result[t].by_theorem += sharper[t];
+    TheoremIo io{bind(views), {}, {}};
+    for (std::size_t t = 0; t < views.size(); ++t) {
+      io.radius[t] = result[t].radius.data();
+      io.by_theorem[t] = &result[t].by_theorem;
     }
+    const std::int64_t blocks = Part::blocks(c.sizes);
+    parallel_for(blocks, detail::work_of<Part>(c, views, blocks),
+                 [&](std::int64_t b) { Part::theorem(problem, io, arithmetic, b); });
   }
 
   static TrackedArray array_of(BoundArray& a) {

@@ -1,11 +1,13 @@
-// The own kernel of an op on the device: the same source, its blocks one thread block each.
+// An op on the device: its own kernel, the bound of that, and its definition in double-double. The
+// same sources as on the host, every block one thread block. Work is started, not waited for.
 #pragma once
 
 #include <algorithm>
 #include <concepts>
 
+#include "bounds/tracked_double_double.hpp"
 #include "ops/cuda.hpp"
-#include "ops/instantiate/walk.hpp"
+#include "ops/instantiate/theorem.hpp"
 
 namespace opbound {
 
@@ -31,13 +33,51 @@ __global__ void __launch_bounds__(Tile::threads)
     Tile::template run<T>(problem, io, b, shared);
 }
 
+/// The definition of a part, by the same team.
+template <class Part, class Op>
+__global__ void __launch_bounds__(team_width)
+    device_definitions(Problem<Op> problem, ReferenceIo<CertifiedDouble> io, std::int64_t blocks) {
+  using R = CertifiedDouble;
+  __shared__ alignas(16) unsigned char lanes[team_width * widest_lane<R>];
+  const DeviceTeam<team_width, widest_lane<R>> team(lanes);
+  for (std::int64_t b = blockIdx.x; b < blocks; b += gridDim.x)
+    Part::template define<R>(team, problem, io, b);
+}
+
+/// A theorem's sums are in turn: one thread for each block.
+template <class Part, class Op>
+__global__ void device_theorems(Problem<Op> problem, TheoremIo io, Arithmetic arithmetic,
+                                std::int64_t blocks) {
+  const std::int64_t threads = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t b = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; b < blocks;
+       b += threads)
+    Part::theorem(problem, io, arithmetic, b);
+}
+
+/// A saved tensor's bound as the backward pass reads it: stored.
+template <class T>
+__global__ void device_round_saved(DeviceBound a, std::int64_t count, Format stored) {
+  const std::int64_t threads = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
+       i += threads) {
+    Tracked<T, Own> x(from<T>(a.value[i]));
+    x.radius = a.radius[i];
+    x = stored_in(stored, x);
+    a.value[i] = to_double(x);
+    a.radius[i] = x.radius;
+  }
+}
+
 inline constexpr std::int64_t largest_grid = 1 << 20;
+
+inline unsigned grid_of(std::int64_t blocks) {
+  return static_cast<unsigned>(std::min(blocks, largest_grid));
+}
 
 template <class Part, class T, class Op, class Io>
 void launch(const Problem<Op>& problem, const Io& io, std::int64_t blocks) {
   if (blocks == 0) return;
-  device_blocks<Part, T>
-      <<<static_cast<unsigned>(std::min(blocks, largest_grid)), team_width>>>(problem, io, blocks);
+  device_blocks<Part, T><<<grid_of(blocks), team_width>>>(problem, io, blocks);
   OPBOUND_CUDA_CHECK(cudaGetLastError());
 }
 
@@ -49,9 +89,7 @@ void launch_fastest(const Problem<Op>& problem, const PlainIo<T>& io) {
     if (Tile::serves(problem)) {
       const std::int64_t tiles = Tile::blocks(problem.sizes);
       if (tiles == 0) return;
-      device_tiles<Tile, T>
-          <<<static_cast<unsigned>(std::min(tiles, largest_grid)), Tile::threads>>>(problem, io,
-                                                                                    tiles);
+      device_tiles<Tile, T><<<grid_of(tiles), Tile::threads>>>(problem, io, tiles);
       OPBOUND_CUDA_CHECK(cudaGetLastError());
       return;
     }
@@ -63,24 +101,56 @@ void launch_fastest(const Problem<Op>& problem, const PlainIo<T>& io) {
 
 template <class Op>
 struct DeviceOf {
-  /// The views hold device addresses. Returns when the work is done.
+  /// The views hold device addresses.
   static void run(const Call& c) {
     run_pass<typename Op::forward>(c, c.forward);
     if constexpr (detail::HasBackward<Op>) run_pass<typename Op::backward>(c, c.backward);
-    OPBOUND_CUDA_CHECK(cudaDeviceSynchronize());
   }
 
-  /// Own bounds of the judged outputs by the device team. The views hold device addresses.
-  static BoundArrays bound(const Call& c) {
-    if (c.direction == Direction::forward) return bound_pass<typename Op::forward>(c, c.forward);
-    if constexpr (detail::HasBackward<Op>) {
-      if (c.direction == Direction::backward_local)
-        return bound_pass<typename Op::backward>(c, c.backward);
+  /// For the own contract.
+  static void bound(const Call& c, std::span<const DeviceBound> to) {
+    detail::with_compute_type(c.compute, [&]<class T>() {
+      if (c.direction == Direction::forward) {
+        bound_pass<typename Op::forward, T>(c, c.forward, to, {});
+        return;
+      }
+      if constexpr (detail::HasBackward<Op>) {
+        std::vector<DeviceBound> saved;
+        Held held;
+        if (c.direction == Direction::backward_full && detail::reads_saved_tensors<Op>())
+          saved = saved_bounds<T>(c, held);
+        bound_pass<typename Op::backward, T>(c, c.backward, to, saved);
+      }
+    });
+  }
+
+  static void reference(const Call& c, std::span<const DeviceReference> to) {
+    if (c.direction == Direction::forward) {
+      define_pass<typename Op::forward>(c, c.forward, to, {}, {});
+      return;
     }
-    throw ProviderFailure("device bounds are made for one pass at a time");
+    if constexpr (detail::HasBackward<Op>) {
+      Held held;
+      std::vector<CertifiedDouble*> saved;
+      if (c.direction == Direction::backward_full && detail::reads_saved_tensors<Op>()) {
+        for (std::size_t t = 0; t < c.forward.size(); ++t)
+          saved.push_back(Op::forward::tensors[t].is_written()
+                              ? allocate<CertifiedDouble>(held, c.forward[t].count())
+                              : nullptr);
+        define_pass<typename Op::forward>(c, c.forward, {}, saved, {});
+      }
+      define_pass<typename Op::backward>(c, c.backward, to, {}, saved);
+    }
   }
 
  private:
+  using Held = std::vector<cuda::Memory>;  ///< what a pass leaves to the next
+
+  template <class T>
+  static T* allocate(Held& held, std::int64_t count) {
+    return held.emplace_back(cuda::memory_for<T>(count)).template as<T>();
+  }
+
   template <class Pass>
   static void run_pass(const Call& c, std::span<const TensorView> views) {
     if (views.empty()) return;
@@ -92,36 +162,94 @@ struct DeviceOf {
     });
   }
 
-  template <class Pass>
-  static BoundArrays bound_pass(const Call& c, std::span<const TensorView> views) {
-    BoundArrays result(views.size());
-    std::vector<cuda::Memory> memory;
-    memory.reserve(2 * views.size());
-    detail::with_compute_type(c.compute, [&]<class T>() {
-      TrackedIo<T, Own> io{bind(views), {}};
-      for (std::size_t t = 0; t < views.size(); ++t) {
-        if (!Pass::tensors[t].is_written()) continue;
-        const auto count = static_cast<std::size_t>(views[t].count());
-        result[t].value.resize(count);
-        result[t].radius.resize(count);
-        io.tracked[t].value =
-            static_cast<double*>(memory.emplace_back(count * sizeof(double)).data());
-        io.tracked[t].radius =
-            static_cast<double*>(memory.emplace_back(count * sizeof(double)).data());
-      }
-      const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
-      detail::for_each_part<Pass>([&]<class Part>() {
-        detail::launch<Part, Tracked<T, Own>>(problem, io, Part::blocks(c.sizes));
-      });
-    });
-    OPBOUND_CUDA_CHECK(cudaDeviceSynchronize());
-    std::size_t next = 0;
-    for (std::size_t t = 0; t < views.size(); ++t) {
-      if (!Pass::tensors[t].is_written()) continue;
-      memory[next++].copy_to_host(result[t].value.data());
-      memory[next++].copy_to_host(result[t].radius.data());
+  /// Bounds of all that the forward pass computes, stored as the backward pass reads them.
+  template <class T>
+  static std::vector<DeviceBound> saved_bounds(const Call& c, Held& held) {
+    std::vector<DeviceBound> saved(c.forward.size());
+    for (std::size_t t = 0; t < saved.size(); ++t) {
+      if (!Op::forward::tensors[t].is_written()) continue;
+      const std::int64_t count = c.forward[t].count();
+      saved[t] = {allocate<double>(held, count), allocate<double>(held, count),
+                  allocate<std::uint64_t>(held, 1)};
     }
-    return result;
+    bound_pass<typename Op::forward, T>(c, c.forward, saved, {});
+    for (std::size_t t = 0; t < saved.size(); ++t) {
+      const TensorView& view = c.forward[t];
+      if (saved[t].value == nullptr || !is_float(view.element) || view.count() == 0) continue;
+      detail::device_round_saved<T><<<detail::grid_of((view.count() + 255) / 256), 256>>>(
+          saved[t], view.count(), format_of(view.element));
+      OPBOUND_CUDA_CHECK(cudaGetLastError());
+    }
+    return saved;
+  }
+
+  /// `saved`: bounds of the forward pass's tensors, where they are not exact inputs.
+  template <class Pass, class T>
+  static void bound_pass(const Call& c, std::span<const TensorView> views,
+                         std::span<const DeviceBound> to, std::span<const DeviceBound> saved) {
+    Held held;
+    TrackedIo<T, Own> io{bind(views), {}};
+    TheoremIo theorem{io.tensors, {}, {}};
+    for (std::size_t t = 0; t < views.size(); ++t) {
+      const TensorSpec& spec = Pass::tensors[t];
+      DeviceBound a = spec.is_written() ? to[t] : DeviceBound{};
+      if (spec.role == Role::scratch) {
+        const std::int64_t count = views[t].count();
+        a = {allocate<double>(held, count), allocate<double>(held, count), nullptr};
+      } else if (spec.role == Role::saved && !saved.empty()) {
+        a = saved[static_cast<std::size_t>(detail::place_in_forward<Op>(spec.name))];
+      }
+      io.tracked[t] = {a.value, a.radius, nullptr};
+      theorem.radius[t] = a.radius;
+      theorem.by_theorem[t] = a.by_theorem;
+    }
+    const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
+    detail::for_each_part<Pass>([&]<class Part>() {
+      detail::launch<Part, Tracked<T, Own>>(problem, io, Part::blocks(c.sizes));
+    });
+    if (!detail::loads_exactly<Pass>(views, Facts<T>::format)) return;
+    const Arithmetic arithmetic = detail::arithmetic_of<T, Own>({});
+    detail::for_each_part<Pass>([&]<class Part>() {
+      if constexpr (detail::HasTheorem<Part, Op>) {
+        const std::int64_t blocks = Part::blocks(c.sizes);
+        if (blocks == 0) return;
+        detail::device_theorems<Part>
+            <<<detail::grid_of((blocks + 63) / 64), 64>>>(problem, theorem, arithmetic, blocks);
+        OPBOUND_CUDA_CHECK(cudaGetLastError());
+      }
+    });
+  }
+
+  /// `keep`: where this pass's results go, or nothing; `saved`: what an earlier pass kept.
+  template <class Pass>
+  static void define_pass(const Call& c, std::span<const TensorView> views,
+                          std::span<const DeviceReference> to,
+                          std::span<CertifiedDouble* const> keep,
+                          std::span<CertifiedDouble* const> saved) {
+    Held held;
+    ReferenceIo<CertifiedDouble> io{bind(views), {}, {}, {}, {}};
+    for (std::size_t t = 0; t < views.size(); ++t) {
+      const TensorSpec& spec = Pass::tensors[t];
+      if (spec.role == Role::scratch) {
+        io.saved[t] = io.keep[t] = allocate<CertifiedDouble>(held, views[t].count());
+      } else if (spec.is_written()) {
+        if (!keep.empty()) io.keep[t] = keep[t];
+        if (!to.empty()) {
+          io.exact_values[t] = to[t].exact;
+          io.gauge[t] = to[t].gauge;
+        }
+      } else if (spec.role == Role::saved && !saved.empty()) {
+        io.saved[t] = saved[static_cast<std::size_t>(detail::place_in_forward<Op>(spec.name))];
+      }
+    }
+    const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
+    detail::for_each_part<Pass>([&]<class Part>() {
+      const std::int64_t blocks = Part::blocks(c.sizes);
+      if (blocks == 0) return;
+      detail::device_definitions<Part>
+          <<<detail::grid_of(blocks), team_width>>>(problem, io, blocks);
+      OPBOUND_CUDA_CHECK(cudaGetLastError());
+    });
   }
 };
 

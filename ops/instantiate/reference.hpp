@@ -11,38 +11,6 @@
 
 namespace opbound {
 
-/// A definition or a kernel run for its exact values. `saved` are values that an earlier pass kept.
-template <class R>
-struct ReferenceIo {
-  Bindings tensors;
-  const std::vector<R>* saved[max_tensors] = {};
-  std::vector<R>* keep[max_tensors] = {};
-  ReferenceArray* result[max_tensors] = {};
-
-  R get(int t, std::int64_t i) const {
-    if (saved[t] != nullptr) return (*saved[t])[static_cast<std::size_t>(i)];
-    return from<R>(tensors.load_at(t, i));
-  }
-  std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }
-  bool is_finite(int t, std::int64_t i) const { return detail::is_finite(exact(t, i)); }
-  double exact(int t, std::int64_t i) const {
-    detail::require(saved[t] == nullptr, "only an input is exact");
-    return tensors.load_at(t, i);
-  }
-  Format format(int t) const { return tensors.format_at(t); }
-  void put_index(int t, std::int64_t i, std::int64_t value) const {
-    put(t, i, from<R>(static_cast<double>(value)));
-  }
-  void put(int t, std::int64_t i, const R& value) const { put(t, i, value, magnitude(value)); }
-  void put(int t, std::int64_t i, const R& value, double gauge) const {
-    const auto k = static_cast<std::size_t>(i);
-    if (keep[t] != nullptr) (*keep[t])[k] = value;
-    if (result[t] == nullptr) return;
-    result[t]->exact[k] = exact_of(value);
-    result[t]->gauge[k] = gauge;
-  }
-};
-
 /// How a reference is computed: `Scope` is entered on every thread that computes.
 struct InDoubleDouble {
   using Number = CertifiedDouble;
@@ -98,7 +66,7 @@ struct ReferenceOf {
   template <class Pass, class Way>
   static void run_pass(const Call& c, std::span<const TensorView> views, const Way& way,
                        const BlockChoice& chosen, ReferenceArrays& to, Kept<Way>& kept, bool keep) {
-    ReferenceIo<typename Way::Number> io{bind(views), {}, {}, {}};
+    ReferenceIo<typename Way::Number> io{bind(views), {}, {}, {}, {}};
     Kept<Way> scratch(views.size());
     if (keep) kept.resize(views.size());
     for (std::size_t t = 0; t < views.size(); ++t) {
@@ -106,16 +74,18 @@ struct ReferenceOf {
       const auto count = static_cast<std::size_t>(views[t].count());
       if (spec.role == Role::scratch) {
         scratch[t].resize(count);
-        io.saved[t] = io.keep[t] = &scratch[t];
+        io.saved[t] = io.keep[t] = scratch[t].data();
       } else if (keep && spec.is_written()) {
         kept[t].resize(count);
-        io.keep[t] = &kept[t];
+        io.keep[t] = kept[t].data();
       } else if (spec.is_written()) {
         to[t].exact.resize(count);
         to[t].gauge.resize(count);
-        io.result[t] = &to[t];
+        io.exact_values[t] = to[t].exact.data();
+        io.gauge[t] = to[t].gauge.data();
       } else if (!kept.empty() && spec.role == Role::saved) {
-        io.saved[t] = &kept[static_cast<std::size_t>(detail::place_in_forward<Op>(spec.name))];
+        io.saved[t] =
+            kept[static_cast<std::size_t>(detail::place_in_forward<Op>(spec.name))].data();
       }
     }
     std::size_t part = 0;
@@ -158,6 +128,8 @@ struct ReferenceOf {
     const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
     if constexpr (std::is_same_v<Way, WithoutRounding>) {
       Part::template kernel<R>(HostTeam<1>{}, problem, io, block);
+    } else if constexpr (std::is_same_v<Way, InDoubleDouble>) {
+      Part::template define<R>(HostTeam<team_width>{}, problem, io, block);  // as on the device
     } else {
       Part::template define<R>(HostTeam<1>{}, problem, io, block);
     }

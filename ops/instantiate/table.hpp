@@ -25,7 +25,8 @@ struct ReferenceOf {
 template <class Op>
 struct DeviceOf {
   static void run(const Call& c);
-  static BoundArrays bound(const Call& c);
+  static void bound(const Call& c, std::span<const DeviceBound> to);
+  static void reference(const Call& c, std::span<const DeviceReference> to);
 };
 
 template <class Pass>
@@ -77,6 +78,7 @@ Op describe() {
 #ifdef OPBOUND_WITH_CUDA
   op.run_on_device = &DeviceOf<O>::run;
   op.bound_on_device = &DeviceOf<O>::bound;
+  op.reference_on_device = &DeviceOf<O>::reference;
 #endif
   return op;
 }

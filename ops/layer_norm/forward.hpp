@@ -132,8 +132,8 @@ struct layer_norm::forward {
     /// LayerNormTheorem, then: xhat rounded to its format; weight: |w' - w| <= u |w| if it is a
     /// sum; y = fl(fl(w xhat) + beta).
     template <class Io>
-    static void theorem(const Problem<layer_norm>& p, const Io& io, const Arithmetic& arithmetic,
-                        std::int64_t row) {
+    OPBOUND_HD static void theorem(const Problem<layer_norm>& p, const Io& io,
+                                   const Arithmetic& arithmetic, std::int64_t row) {
       if (p.variant != two_pass && p.variant != reciprocal && p.variant != scaled) return;
       const Attributes& a = p.attributes;
       const std::int64_t n = p.sizes[1], first = row * n;

@@ -34,7 +34,7 @@ class LayerNormTheorem {
   };
 
   template <class X>
-  LayerNormTheorem(std::int64_t n, X x, const Row& row, const Arithmetic& a) : a_(a) {
+  OPBOUND_HD LayerNormTheorem(std::int64_t n, X x, const Row& row, const Arithmetic& a) : a_(a) {
     const auto count = static_cast<double>(n);
     const double smallest_normal = a.eta / a.u;
     d_ = row.mean_error;
@@ -51,28 +51,28 @@ class LayerNormTheorem {
   }
 
   /// False where the bound says nothing: special values, overflow, a variance that may vanish.
-  bool holds() const { return r_ > 0; }
+  OPBOUND_HD bool holds() const { return r_ > 0; }
 
-  double of_rstd() const { return r_ * relative_ * slack; }
+  OPBOUND_HD double of_rstd() const { return r_ * relative_ * slack; }
 
   /// |xhat| and the bound of its error, of the element x.
   struct Normalised {
     double size, error;
   };
-  Normalised normalised(double x) const {
+  OPBOUND_HD Normalised normalised(double x) const {
     const double c = abs(deviation(x)), u = a_.u;
     const double near = u * c + d_ * (1 + u);
     const double grown = relative_ + u + relative_ * u;
     return {c * r_ * slack, (r_ * (c * grown + near * (1 + grown)) + a_.eta) * slack};
   }
 
-  double deviation(double x) const { return (DoubleDouble{x, 0} - mean_).high; }
+  OPBOUND_HD double deviation(double x) const { return (DoubleDouble{x, 0} - mean_).high; }
   /// The exact xhat, to double.
-  double value(double x) const { return deviation(x) * r_; }
+  OPBOUND_HD double value(double x) const { return deviation(x) * r_; }
 
  private:
   /// Roundings of the variance: x - m twice, its square, the mean; n itself where n u > 1.
-  void relative_error(std::int64_t n, double variance, const Row& row) {
+  OPBOUND_HD void relative_error(std::int64_t n, double variance, const Row& row) {
     const double u = a_.u, eta = a_.eta, rho = a_.relative(Function::rsqrt);
     const double sums = a_.sum_growth(n, u), counted = static_cast<double>(n) * u > 1 ? 2 * u : 0;
     const double steps = row.by_reciprocal ? 5 : 4;

@@ -2,9 +2,8 @@
 #include <cuda_runtime.h>
 
 #include <fstream>
-#include <map>
 
-#include "ops/cuda.hpp"
+#include "ops/device_call.hpp"
 #include "ops/provider.hpp"
 
 namespace opbound {
@@ -20,26 +19,6 @@ std::string kernel_driver() {
   std::string version;
   return file >> version ? version : "not told";
 }
-
-/// Device copies of the host memory that a call's views point to, each once: saved tensors are
-/// shared by two passes.
-class DeviceCopies {
- public:
-  void bind(std::vector<TensorView>& views) {
-    for (TensorView& v : views) {
-      auto [place, is_new] =
-          copies_.try_emplace(v.data, static_cast<std::size_t>(v.extent() * bytes_of(v.element)));
-      if (is_new) place->second.copy_from_host(v.data);
-      v.data = place->second.data();
-    }
-  }
-  void copy_back(std::span<const TensorView> host_views) const {
-    for (const TensorView& v : host_views) copies_.at(v.data).copy_to_host(v.data);
-  }
-
- private:
-  std::map<void*, cuda::Memory> copies_;
-};
 
 class OwnDevice final : public Provider {
  public:
@@ -74,25 +53,17 @@ class OwnDevice final : public Provider {
         op, std::move(variants));  // same source, same order, same bits
   }
 
-  BoundArrays own_bounds(const Op& op, const Call& call) const override {
-    OPBOUND_CUDA_CHECK(cudaSetDevice(index_));
-    Call there = call;
-    DeviceCopies copies;
-    copies.bind(there.forward);
-    copies.bind(there.backward);
-    return op.bound_on_device(there);
+  void run(const Op& op, const Call& call) const override {
+    select_device();
+    const cuda::DeviceCall there(call);
+    op.run_on_device(there.call());
+    there.copy_back(call.forward);
+    there.copy_back(call.backward);
   }
 
-  void run(const Op& op, const Call& call) const override {
-    OPBOUND_CUDA_CHECK(cudaSetDevice(index_));
-    Call there = call;
-    DeviceCopies copies;
-    copies.bind(there.forward);
-    copies.bind(there.backward);
-    op.run_on_device(there);
-    copies.copy_back(call.forward);
-    copies.copy_back(call.backward);
-  }
+  bool is_on_device() const override { return true; }
+  void select_device() const override { OPBOUND_CUDA_CHECK(cudaSetDevice(index_)); }
+  void run_on_device(const Op& op, const Call& call) const override { op.run_on_device(call); }
 
  private:
   int index_;

@@ -21,11 +21,6 @@ class OwnHost final : public Provider {
     own.variants = std::move(variants);
     return own;
   }
-  BoundArrays own_bounds(const Op& op, const Call& call) const override {
-    Contract running;
-    running.theorems = false;
-    return op.bound(call, running, call.variant);
-  }
   void run(const Op& op, const Call& call) const override { op.run(call); }
 };
 

@@ -1,0 +1,15 @@
+// What stands for judging on a device in a build without CUDA.
+#ifndef OPBOUND_WITH_CUDA
+
+#include "reference/certify_device.hpp"
+
+namespace opbound {
+
+std::vector<OutputCheck> certify_on_device(const Provider&, const Op&, const Call&,
+                                           const BoundArrays&) {
+  throw Unavailable("this opbound was built without CUDA");
+}
+
+}  // namespace opbound
+
+#endif

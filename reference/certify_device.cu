@@ -1,0 +1,195 @@
+#include "reference/certify_device.hpp"
+
+#include <algorithm>
+
+#include "ops/device_call.hpp"
+#include "ops/team.hpp"
+
+namespace opbound {
+namespace {
+
+using Counter = unsigned long long;  // what atomicAdd takes
+
+/// What judging one output leaves on the device.
+struct Found {
+  Counter* histogram;
+  std::int64_t* open;  ///< indices of open elements, in no order
+  Counter* open_count;
+};
+
+using Team = DeviceTeam<team_width, sizeof(Tally)>;
+
+__global__ void __launch_bounds__(team_width)
+    tally_elements(Judged judged, std::int64_t count, Tally* runs, Found found) {
+  __shared__ alignas(16) unsigned char lanes[team_width * sizeof(Tally)];
+  __shared__ Counter histogram[UlpHistogram::most_entries];
+  const Team team(lanes);
+  for (std::size_t k = threadIdx.x; k < UlpHistogram::most_entries; k += team_width)
+    histogram[k] = 0;
+  __syncthreads();
+  for (std::int64_t r = blockIdx.x; r < runs_of(count); r += gridDim.x) {
+    const Tally t = tally_run(team, r, count, [&](std::int64_t i) {
+      return judged.first(
+          i,
+          [&](double error) { atomicAdd(&histogram[UlpHistogram::entry_of(error)], Counter{1}); },
+          [&] { found.open[atomicAdd(found.open_count, Counter{1})] = i; });
+    });
+    if (threadIdx.x == 0) runs[r] = t;
+  }
+  __syncthreads();
+  for (std::size_t k = threadIdx.x; k < UlpHistogram::most_entries; k += team_width)
+    if (histogram[k] != 0) atomicAdd(&found.histogram[k], histogram[k]);
+}
+
+__global__ void __launch_bounds__(team_width)
+    merge_tallies(const Tally* tallies, std::int64_t count, Tally* merged) {
+  __shared__ alignas(16) unsigned char lanes[team_width * sizeof(Tally)];
+  const Team team(lanes);
+  for (std::int64_t r = blockIdx.x; r < runs_of(count); r += gridDim.x) {
+    const Tally t = tally_run(team, r, count, [&](std::int64_t k) { return tallies[k]; });
+    if (threadIdx.x == 0) merged[r] = t;
+  }
+}
+
+__global__ void gather(Judged judged, const std::int64_t* index, std::int64_t count,
+                       JudgedElement* to) {
+  const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (k < count) to[k] = judged.element(index[k]);
+}
+
+unsigned grid_of(std::int64_t blocks) {
+  return static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 16));
+}
+
+/// Tallies merged, level by level, into one.
+Tally merged(cuda::Memory tallies, std::int64_t count) {
+  std::vector<cuda::Memory> levels;
+  levels.push_back(std::move(tallies));
+  while (count > 1) {
+    const std::int64_t runs = runs_of(count);
+    const Tally* from = levels.back().as<Tally>();
+    levels.push_back(cuda::memory_for<Tally>(runs));
+    merge_tallies<<<grid_of(runs), team_width>>>(from, count, levels.back().as<Tally>());
+    OPBOUND_CUDA_CHECK(cudaGetLastError());
+    count = runs;
+  }
+  Tally total;
+  if (count == 1)
+    OPBOUND_CUDA_CHECK(
+        cudaMemcpy(&total, levels.back().data(), sizeof total, cudaMemcpyDeviceToHost));
+  return total;
+}
+
+std::vector<JudgedElement> elements_at(const Judged& judged,
+                                       const std::vector<std::int64_t>& index) {
+  std::vector<JudgedElement> elements(index.size());
+  if (index.empty()) return elements;
+  const auto count = std::ssize(index);
+  cuda::Memory there = cuda::memory_for<std::int64_t>(count);
+  there.copy_from_host(index.data());
+  const cuda::Memory gathered = cuda::memory_for<JudgedElement>(count);
+  gather<<<static_cast<unsigned>((count + 127) / 128), 128>>>(judged, there.as<std::int64_t>(),
+                                                              count, gathered.as<JudgedElement>());
+  OPBOUND_CUDA_CHECK(cudaGetLastError());
+  gathered.copy_to_host(elements.data());
+  return elements;
+}
+
+/// The first rung of one output.
+void tally_all(const Judged& judged, FirstRung& to) {
+  const std::int64_t count = judged.view.count();
+  if (count == 0) return;
+  cuda::Memory histogram = cuda::memory_for<Counter>(UlpHistogram::most_entries + 1);
+  histogram.clear();
+  const cuda::Memory open = cuda::memory_for<std::int64_t>(count);
+  Counter* counters = histogram.as<Counter>();
+  cuda::Memory runs = cuda::memory_for<Tally>(runs_of(count));
+  tally_elements<<<grid_of(runs_of(count)), team_width>>>(
+      judged, count, runs.as<Tally>(),
+      Found{counters, open.as<std::int64_t>(), counters + UlpHistogram::most_entries});
+  OPBOUND_CUDA_CHECK(cudaGetLastError());
+  to.tally = merged(std::move(runs), runs_of(count));
+  std::array<Counter, UlpHistogram::most_entries + 1> counts{};
+  histogram.copy_to_host(counts.data());
+  std::copy_n(counts.begin(), UlpHistogram::most_entries, to.histogram.begin());
+  to.open.resize(counts.back());
+  if (!to.open.empty())
+    OPBOUND_CUDA_CHECK(cudaMemcpy(to.open.data(), open.data(),
+                                  to.open.size() * sizeof(std::int64_t), cudaMemcpyDeviceToHost));
+  std::sort(to.open.begin(), to.open.end());
+  to.elements = elements_at(judged, to.open);
+  if (to.tally.worst >= 0) to.worst = elements_at(judged, {to.tally.worst}).front();
+}
+
+/// What judges a call's outputs, in device memory.
+class Proof {
+ public:
+  Proof(const Op& op, const Call& call, const std::vector<FirstRung>& outputs)
+      : op_(op), call_(call), bound_(call.judged().size()), reference_(call.judged().size()) {
+    for (const FirstRung& o : outputs) {
+      const auto t = static_cast<std::size_t>(o.tensor);
+      const std::int64_t count = call.judged()[t].count();
+      bound_[t] = {hold<double>(count), hold<double>(count), hold<std::uint64_t>(1)};
+      reference_[t] = {hold<Exact>(count), hold<double>(count)};
+      OPBOUND_CUDA_CHECK(cudaMemset(bound_[t].by_theorem, 0, sizeof(std::uint64_t)));
+    }
+  }
+
+  /// Starts what makes the arrays; a bound that is given is copied.
+  void make(const BoundArrays& given) {
+    op_.reference_on_device(call_, reference_);
+    if (given.empty()) return op_.bound_on_device(call_, bound_);
+    for (std::size_t t = 0; t < given.size(); ++t) {
+      if (bound_[t].value == nullptr) continue;
+      const std::size_t bytes = given[t].value.size() * sizeof(double);
+      OPBOUND_CUDA_CHECK(
+          cudaMemcpy(bound_[t].value, given[t].value.data(), bytes, cudaMemcpyHostToDevice));
+      OPBOUND_CUDA_CHECK(
+          cudaMemcpy(bound_[t].radius, given[t].radius.data(), bytes, cudaMemcpyHostToDevice));
+    }
+  }
+
+  Judged of(const FirstRung& o) const {
+    const auto t = static_cast<std::size_t>(o.tensor);
+    return {call_.judged()[t],   bound_[t].value,     bound_[t].radius,
+            reference_[t].exact, reference_[t].gauge, o.judge};
+  }
+  std::uint64_t by_theorem(const FirstRung& o) const {
+    std::uint64_t count = 0;
+    OPBOUND_CUDA_CHECK(cudaMemcpy(&count, bound_[static_cast<std::size_t>(o.tensor)].by_theorem,
+                                  sizeof count, cudaMemcpyDeviceToHost));
+    return count;
+  }
+
+ private:
+  template <class T>
+  T* hold(std::int64_t count) {
+    return held_.emplace_back(cuda::memory_for<T>(count)).template as<T>();
+  }
+
+  const Op& op_;
+  const Call& call_;
+  std::vector<cuda::Memory> held_;
+  std::vector<DeviceBound> bound_;
+  std::vector<DeviceReference> reference_;
+};
+
+}  // namespace
+
+std::vector<OutputCheck> certify_on_device(const Provider& provider, const Op& op, const Call& call,
+                                           const BoundArrays& bounds) {
+  provider.select_device();
+  const cuda::DeviceCall there(call);
+  provider.run_on_device(op, there.call());
+  std::vector<FirstRung> outputs = judged_outputs(op, call);
+  Proof proof(op, there.call(), outputs);
+  proof.make(bounds);
+  for (FirstRung& o : outputs) {
+    tally_all(proof.of(o), o);
+    o.by_theorem = bounds.empty() ? proof.by_theorem(o)
+                                  : bounds[static_cast<std::size_t>(o.tensor)].by_theorem;
+  }
+  return finish(op, call, std::move(outputs));
+}
+
+}  // namespace opbound
