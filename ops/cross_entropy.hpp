@@ -15,10 +15,10 @@
 
 #include <limits>
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/exact_reductions.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -87,18 +87,6 @@ struct cross_entropy {
   OPBOUND_HD static T not_a_number() {
     return from<T>(std::numeric_limits<double>::quiet_NaN());
   }
-
-  /// One block a row.
-  struct row_blocks {
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
-  };
-  /// One block.
-  struct one_block {
-    OPBOUND_HD static std::int64_t blocks(const Sizes&) { return 1; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t) { return 0; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
-  };
 };
 
 }  // namespace opbound

@@ -8,7 +8,8 @@
 // judged by a contract that says "any order" or names its tree.
 #pragma once
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -44,7 +45,6 @@ struct layer_norm {
       Variant{"welford", "mean and squares merged, number by number and lane by lane"},
       Variant{"one_pass", "var = max(mean x^2 - m^2, 0), which cancels for |m| >> sigma"},
       Variant{"scaled", "two passes; dx = (n g - sum g - xhat sum(g xhat)) (rstd / n)"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
     if (a.weight_offset != 0 && a.weight_offset != 1) return "a weight_offset of 0 or 1";
     return is_from(0, a.eps) ? "" : "eps of at least 0";

@@ -8,10 +8,10 @@
 #pragma once
 
 #include "bounds/softmax_theorem.hpp"
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/exact_reductions.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -27,26 +27,17 @@ struct logsumexp {
   static constexpr std::array variants{
       Variant{"shifted", "max + log sum exp(x - max)"},
       Variant{"log1p", "max + log1p(sum over all but the largest of exp(x - max))"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
 
   struct forward;
   struct backward;
-
- private:
-  /// One block a row.
-  struct row_blocks {
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
-  };
 };
 
 struct logsumexp::forward {
   enum { x, y };
   static constexpr std::array tensors{in("x", "rows", "n"), out("y", "rows")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{y};
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<logsumexp>& p, const Io& io,
@@ -56,8 +47,7 @@ struct logsumexp::forward {
       if (top - top != 0) return io.put(y, row, from<R>(top));
       const R sum =
           team.sum(n, [&](std::int64_t j) { return exp(io.get(x, first + j) - from<R>(top)); });
-      const R log_sum = log(sum);
-      io.put(y, row, from<R>(top) + log_sum, abs(top) + magnitude(log_sum));
+      io.put(y, row, gauged_sum(from<R>(top), log(sum)));
     }
 
     template <class T, class Team, class Io>
@@ -98,11 +88,8 @@ struct logsumexp::backward {
   static constexpr std::array tensors{in("x", "rows", "n"), saved("y", "rows"), in("dy", "rows"),
                                       out("dx", "rows", "n")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{dx};
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[1];
-    }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<logsumexp>& p, const Io& io,

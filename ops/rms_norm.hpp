@@ -5,9 +5,9 @@
 // has a small relative error whatever the row. The running bound sees that and needs no theorem.
 #pragma once
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -37,7 +37,6 @@ struct rms_norm {
       Variant{"reciprocal", "every mean a product with 1/n"},
       Variant{"scaled", "dx = (n g - xhat sum(g xhat)) (rstd / n)"},
       Variant{"from_x", "dx = rstd (g - x (rstd^2 (sum g x) / n))"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
     return is_from(0, a.eps) ? "" : "eps of at least 0";
   }
@@ -50,12 +49,6 @@ struct rms_norm {
   struct backward;
 
  private:
-  /// One block a row.
-  struct row_blocks {
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
-  };
-
   // ---- kernel
 
   /// What multiplies xhat_j.
@@ -77,11 +70,8 @@ struct rms_norm::forward {
   static constexpr std::array tensors{in("x", "rows", "n"), in("gamma", "n"), out("y", "rows", "n"),
                                       out("rstd", "rows").as("compute")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 2> outputs{y, rstd};
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int tensor, std::int64_t i) {
-      return tensor == y ? i / s[1] : i;
-    }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<rms_norm>& p, const Io& io,
@@ -128,11 +118,8 @@ struct rms_norm::backward {
                                       saved("rstd", "rows"),  in("dy", "rows", "n"),
                                       out("dx", "rows", "n"), out("dgamma", "n")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{dx};
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[1];
-    }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<rms_norm>& p, const Io& io,
@@ -149,8 +136,7 @@ struct rms_norm::backward {
         return normalised(j) * upstream(j);
       }) / from<R>(static_cast<double>(n));
       team.map(n, [&](std::int64_t j) {
-        const R g = upstream(j), along = normalised(j) * projection;
-        io.put(dx, first + j, (g - along) * r, magnitude(r) * (magnitude(g) + magnitude(along)));
+        io.put(dx, first + j, r * gauged_sum(upstream(j), -(normalised(j) * projection)));
       });
     }
 
@@ -183,23 +169,17 @@ struct rms_norm::backward {
     }
   };
 
-  /// One block a column.
-  struct columns {
+  struct columns : blocks_along<1>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{dgamma};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[1]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
     template <class R, class Team, class Io>
-    OPBOUND_HD static void define(const Team& team, const Problem<rms_norm>& p, const Io& io,
+    OPBOUND_HD static void define(const Team&, const Problem<rms_norm>& p, const Io& io,
                                   std::int64_t j) {
       if (!p.attributes.weight) return;
       const std::int64_t count = p.sizes[0], n = p.sizes[1];
-      const auto term = [&](std::int64_t i) {
-        return (io.get(x, i * n + j) * io.get(dy, i * n + j)) * io.get(rstd, i);
-      };
-      const R gauge = team.sum(count, [&](std::int64_t i) { return abs(term(i)); });
-      io.put(dgamma, j, team.sum(count, term), magnitude(gauge));
+      io.put(dgamma, j, gauged_sum_of<R>(count, [&](std::int64_t i) {
+               return (io.get(x, i * n + j) * io.get(dy, i * n + j)) * io.get(rstd, i);
+             }));
     }
 
     template <class T, class Team, class Io>

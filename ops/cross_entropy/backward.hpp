@@ -15,7 +15,7 @@ struct cross_entropy::backward {
 
   /// The upstream gradient of every row that is not ignored: dreduced, for the mean over their
   /// number.
-  struct upstream : one_block {
+  struct upstream : blocks_along<>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{scale};
 
     template <class R, class Team, class Io>
@@ -46,11 +46,8 @@ struct cross_entropy::backward {
     }
   };
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{dlogits};
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[1];
-    }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<cross_entropy>& p, const Io& io,
@@ -76,8 +73,7 @@ struct cross_entropy::backward {
                                   : exp(io.get(logits, first + j) - io.get(lse, row));
         R q = s / from<R>(static_cast<double>(n));
         if (j == target) q = q + (from<R>(1.0) - s);
-        io.put(dlogits, first + j, g * (probability - q),
-               magnitude(g) * (magnitude(probability) + magnitude(q)));
+        io.put(dlogits, first + j, g * gauged_sum(probability, -q));
       });
     }
 

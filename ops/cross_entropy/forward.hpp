@@ -12,9 +12,8 @@ struct cross_entropy::forward {
       scratch("token_loss", "rows"),    out("loss", "rows").as("compute"),
       out("lse", "rows").as("compute"), out("reduced", "one")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 3> outputs{token_loss, loss, lse};
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<cross_entropy>& p, const Io& io,
@@ -26,15 +25,13 @@ struct cross_entropy::forward {
       const R log_sum = has_number
                             ? log(team.sum(n, [&](std::int64_t j) { return exp(shifted(j)); }))
                             : not_a_number<R>();
-      if (!p.attributes.recompute)
-        io.put(lse, row, from<R>(top) + log_sum, abs(top) + magnitude(log_sum));
+      if (!p.attributes.recompute) io.put(lse, row, gauged_sum(from<R>(top), log_sum));
 
       const std::int64_t target = io.index(targets, row);
       const Target kind = kind_of(p, target);
-      R value = from<R>(0.0);
-      double gauge = 0;
+      GaugedSum<R> value;
       if (kind == Target::outside || (kind == Target::valid && !has_number)) {
-        value = not_a_number<R>();
+        value.value = not_a_number<R>();
       } else if (kind == Target::valid) {
         R expected = shifted(target);  // sum_j q_j (x_j - max)
         if (p.attributes.label_smoothing > 0) {
@@ -42,11 +39,10 @@ struct cross_entropy::forward {
           const R mean = team.sum(n, shifted) / from<R>(static_cast<double>(n));
           expected = (from<R>(1.0) - s) * expected + s * mean;
         }
-        value = log_sum - expected;
-        gauge = magnitude(log_sum) + magnitude(expected);
+        value = gauged_sum(log_sum, -expected);
       }
       io.put(token_loss, row, value);
-      io.put(loss, row, value, gauge);
+      io.put(loss, row, value);
     }
 
     template <class T, class Team, class Io>
@@ -103,7 +99,7 @@ struct cross_entropy::forward {
     }
   };
 
-  struct reduction : one_block {
+  struct reduction : blocks_along<>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{reduced};
 
     template <class R, class Team, class Io>

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "bounds/tracked_double_double.hpp"
+#include "ops/definition.hpp"
 #include "ops/instantiate/walk.hpp"
 #include "reference/enclosure.hpp"
 #include "reference/mpfr.hpp"
@@ -34,6 +35,9 @@ struct ReferenceIo {
     put(t, i, from<R>(static_cast<double>(value)));
   }
   void put(int t, std::int64_t i, const R& value) const { put(t, i, value, magnitude(value)); }
+  void put(int t, std::int64_t i, const GaugedSum<R>& sum) const {
+    put(t, i, sum.value, sum.gauge);
+  }
   void put(int t, std::int64_t i, const R& value, double gauge) const {
     const auto k = static_cast<std::size_t>(i);
     if (keep[t] != nullptr) (*keep[t])[k] = value;

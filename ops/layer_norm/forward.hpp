@@ -4,7 +4,6 @@
 #include "ops/layer_norm.hpp"
 #include "ops/layer_norm/theorem.hpp"
 #include "ops/layer_norm/welford.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -17,13 +16,8 @@ struct layer_norm::forward {
                                       out("mean", "rows").as("compute"),
                                       out("rstd", "rows").as("compute")};
 
-  struct rows {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 3> outputs{y, mean, rstd};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int tensor, std::int64_t i) {
-      return tensor == y ? i / s[1] : i;
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<layer_norm>& p, const Io& io,
@@ -31,24 +25,22 @@ struct layer_norm::forward {
       const Attributes& a = p.attributes;
       const std::int64_t n = p.sizes[1], first = row * n;
       const R size = from<R>(static_cast<double>(n));
-      const R mu = team.sum(n, [&](std::int64_t j) { return io.get(x, first + j); }) / size;
+      const GaugedSum<R> average =
+          gauged_sum_of<R>(n, [&](std::int64_t j) { return io.get(x, first + j); }) / size;
+      const R mu = average.value;
       const R squares = team.sum(n, [&](std::int64_t j) {
         const R d = io.get(x, first + j) - mu;
         return d * d;
       });
       const R sigma = sqrt(squares / size + from<R>(a.eps));
-      const R size_of_x = team.sum(n, [&](std::int64_t j) { return abs(io.get(x, first + j)); });
-      io.put(mean, row, mu, magnitude(size_of_x / size));
+      io.put(mean, row, average);
       io.put(rstd, row, from<R>(1.0) / sigma);
       team.map(n, [&](std::int64_t j) {
         R out = (io.get(x, first + j) - mu) / sigma;
         if (a.affine != Affine::none) out = out * (from<R>(a.weight_offset) + io.get(gamma, j));
-        double gauge = magnitude(out);
-        if (a.affine == Affine::weight_and_bias) {
-          gauge += magnitude(io.get(beta, j));
-          out = out + io.get(beta, j);
-        }
-        io.put(y, first + j, out, gauge);
+        io.put(y, first + j,
+               a.affine == Affine::weight_and_bias ? gauged_sum(out, io.get(beta, j))
+                                                   : gauged_sum(out));
       });
     }
 
