@@ -10,6 +10,7 @@
 
 #include "ops/blocks.hpp"
 #include "ops/definition.hpp"
+#include "ops/normalization.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -58,22 +59,6 @@ struct layer_norm {
 
   struct forward;
   struct backward;
-
- private:
-  // ---- kernel
-
-  /// What multiplies xhat_j.
-  template <class T>
-  OPBOUND_HD static T weight_of(const Attributes& a, T gamma) {
-    return a.weight_offset == 0 ? gamma : from<T>(a.weight_offset) + gamma;
-  }
-
-  /// (sum of n terms) / n, or times fl(1/n).
-  template <class T>
-  OPBOUND_HD static T mean_of(int variant, T sum, std::int64_t n) {
-    const T count = from<T>(static_cast<double>(n));
-    return variant == reciprocal ? sum * (from<T>(1.0) / count) : sum / count;
-  }
 };
 
 }  // namespace opbound

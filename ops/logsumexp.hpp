@@ -11,6 +11,7 @@
 #include "ops/blocks.hpp"
 #include "ops/definition.hpp"
 #include "ops/exact_reductions.hpp"
+#include "ops/log_sum.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -59,15 +60,8 @@ struct logsumexp::forward {
           largest_of(team, n, [&](std::int64_t j) { return io.exact(x, first + j); });
       if (!top.is_finite())
         return team.map(1, [&](std::int64_t) { io.put(y, row, from<T>(top.value)); });
-      const bool has_log1p = p.variant == log1p_form;
-      // log1p takes exp(0) = 1 out of the sum, so that its maximum must be the number itself
-      const T peak = has_log1p ? value(top.index) : pivot(value(top.index));
-      const auto power = [&](std::int64_t j) { return exp(value(j) - peak); };
-      const T log_sum =
-          has_log1p
-              ? log1p(team.sum(n - 1, [&](std::int64_t k) { return power(k + (k >= top.index)); }))
-              : log(team.sum(n, power));
-      team.map(1, [&](std::int64_t) { io.put(y, row, peak + log_sum); });
+      const LogSum<T> sum = log_sum_exp(team, n, value, top, p.variant == log1p_form);
+      team.map(1, [&](std::int64_t) { io.put(y, row, sum.peak + sum.log_sum); });
     }
 
     /// bounds/README.md 3.1, for the variant that it was derived for.

@@ -7,6 +7,7 @@
 
 #include "ops/blocks.hpp"
 #include "ops/definition.hpp"
+#include "ops/normalization.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -47,22 +48,6 @@ struct rms_norm {
 
   struct forward;
   struct backward;
-
- private:
-  // ---- kernel
-
-  /// What multiplies xhat_j.
-  template <class T>
-  OPBOUND_HD static T weight_of(const Attributes& a, T gamma) {
-    return a.weight_offset == 0 ? gamma : from<T>(a.weight_offset) + gamma;
-  }
-
-  /// (sum of n terms) / n, or times fl(1/n).
-  template <class T>
-  OPBOUND_HD static T mean_of(int variant, T sum, std::int64_t n) {
-    const T count = from<T>(static_cast<double>(n));
-    return variant == reciprocal ? sum * (from<T>(1.0) / count) : sum / count;
-  }
 };
 
 struct rms_norm::forward {
@@ -99,10 +84,11 @@ struct rms_norm::forward {
       const auto load = [&](std::int64_t j) { return io.get(x, first + j); };
       const T squares = team.sum(n, [&](std::int64_t j) { return load(j) * load(j); });
       const T eps = stored_in(a.eps_format, from<T>(a.eps));
-      const T factor = rsqrt(mean_of(p.variant, squares, n) + eps);
+      const T factor = rsqrt(norm_mean(p.variant == reciprocal, squares, n) + eps);
       team.map(n, [&](std::int64_t j) {
         const T xhat = stored_in(a.xhat_format, load(j) * factor);
-        io.put(y, first + j, a.weight ? xhat * weight_of(a, io.get(gamma, j)) : xhat);
+        io.put(y, first + j,
+               a.weight ? xhat * norm_weight(a.weight_offset, io.get(gamma, j)) : xhat);
       });
       team.map(1, [&](std::int64_t) { io.put(rstd, row, factor); });
     }
@@ -149,7 +135,8 @@ struct rms_norm::backward {
       // The gradient through a cast is cast itself.
       const auto g = [&](std::int64_t j) {
         const T upstream = io.get(dy, first + j);
-        return a.weight ? stored_in(a.xhat_format, upstream * weight_of(a, io.get(gamma, j)))
+        return a.weight ? stored_in(a.xhat_format,
+                                    upstream * norm_weight(a.weight_offset, io.get(gamma, j)))
                         : upstream;
       };
       const auto along = [&](std::int64_t j) {
@@ -160,7 +147,7 @@ struct rms_norm::backward {
       const T size = from<T>(static_cast<double>(n));
       const T factor = p.variant == scaled   ? dot
                        : p.variant == from_x ? (r * r) * (dot / size)
-                                             : mean_of(p.variant, dot, n);
+                                             : norm_mean(p.variant == reciprocal, dot, n);
       team.map(n, [&](std::int64_t j) {
         io.put(dx, first + j,
                p.variant == scaled ? ((size * g(j)) - along(j) * factor) * (r / size)

@@ -28,11 +28,12 @@ struct cross_entropy::forward {
       if (!p.attributes.recompute) io.put(lse, row, gauged_sum(from<R>(top), log_sum));
 
       const std::int64_t target = io.index(targets, row);
-      const Target kind = kind_of(p, target);
-      GaugedSum<R> value;
-      if (kind == Target::outside || (kind == Target::valid && !has_number)) {
-        value.value = not_a_number<R>();
-      } else if (kind == Target::valid) {
+      const bool is_ignored = target == p.attributes.ignore_index;
+      const bool has_loss = has_number && 0 <= target && target <= n - 1;
+      GaugedSum<R> value;  // 0 of an ignored target
+      if (!is_ignored && !has_loss) {
+        value = gauged_sum(not_a_number<R>());
+      } else if (!is_ignored) {
         R expected = shifted(target);  // sum_j q_j (x_j - max)
         if (p.attributes.label_smoothing > 0) {
           const R s = from<R>(p.attributes.label_smoothing);
@@ -68,21 +69,13 @@ struct cross_entropy::forward {
         const T none = not_a_number<T>();
         return put(none, none);
       }
-      const bool has_log1p = p.variant == log1p_form;
-      // log1p takes exp(0) = 1 out of the sum, so that its maximum must be the number itself;
-      // otherwise neither lse nor the loss depends on what is subtracted
-      const T peak = has_log1p ? x(top.index) : pivot(x(top.index));
-      const auto power = [&](std::int64_t j) { return exp(x(j) - peak); };
-      const T log_sum =
-          has_log1p
-              ? log1p(team.sum(n - 1, [&](std::int64_t k) { return power(k + (k >= top.index)); }))
-              : log(team.sum(n, power));
-      const T row_lse = peak + log_sum;
-      const T value =
-          kind != Target::valid ? from<T>(0.0)
-          : p.variant == lse_minus_target
-              ? row_lse - expected(team, p, n, target, x)
-              : log_sum + expected(team, p, n, target, [&](std::int64_t j) { return peak - x(j); });
+      const LogSum<T> sum = log_sum_exp(team, n, x, top, p.variant == log1p_form);
+      const T row_lse = sum.peak + sum.log_sum;
+      const T value = kind != Target::valid ? from<T>(0.0)
+                      : p.variant == lse_minus_target
+                          ? row_lse - expected(team, p, n, target, x)
+                          : sum.log_sum + expected(team, p, n, target,
+                                                   [&](std::int64_t j) { return sum.peak - x(j); });
       put(row_lse, value);
     }
 
@@ -106,9 +99,7 @@ struct cross_entropy::forward {
     OPBOUND_HD static void define(const Team& team, const Problem<cross_entropy>& p, const Io& io,
                                   std::int64_t) {
       if (p.attributes.reduction == Reduction::none) return;
-      std::int64_t counted = 0;
-      for (std::int64_t i = 0; i < p.sizes[0]; ++i)
-        counted += io.index(targets, i) == p.attributes.ignore_index ? 0 : 1;
+      const std::int64_t counted = defined_count(p, io, targets);
       const R sum = team.sum(p.sizes[0], [&](std::int64_t i) { return io.get(token_loss, i); });
       if (p.attributes.reduction == Reduction::sum)
         io.put(reduced, 0, sum);
@@ -121,9 +112,7 @@ struct cross_entropy::forward {
     OPBOUND_HD static void kernel(const Team& team, const Problem<cross_entropy>& p, const Io& io,
                                   std::int64_t) {
       if (p.attributes.reduction == Reduction::none) return;
-      const std::int64_t counted = count_of(team, p.sizes[0], [&](std::int64_t i) {
-        return io.index(targets, i) != p.attributes.ignore_index;
-      });
+      const std::int64_t counted = counted_targets(team, p, io, targets);
       const T sum = team.sum(p.sizes[0], [&](std::int64_t i) { return io.get(token_loss, i); });
       team.map(1, [&](std::int64_t) {
         if (p.attributes.reduction == Reduction::sum)

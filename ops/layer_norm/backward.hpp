@@ -55,7 +55,8 @@ struct layer_norm::backward {
         const T upstream = io.get(dy, first + j);
         return a.affine == Affine::none
                    ? upstream
-                   : stored_in(a.xhat_format, upstream * weight_of(a, io.get(gamma, j)));
+                   : stored_in(a.xhat_format,
+                               upstream * norm_weight(a.weight_offset, io.get(gamma, j)));
       };
       const T g_sum = team.sum(n, g);
       const T dot = team.sum(n, [&](std::int64_t j) { return g(j) * xhat(j); });
@@ -67,7 +68,8 @@ struct layer_norm::backward {
         });
         return;
       }
-      const T g_mean = mean_of(p.variant, g_sum, n), dot_mean = mean_of(p.variant, dot, n);
+      const T g_mean = norm_mean(p.variant == reciprocal, g_sum, n),
+              dot_mean = norm_mean(p.variant == reciprocal, dot, n);
       team.map(n, [&](std::int64_t j) {
         io.put(dx, first + j, r * ((g(j) - g_mean) - xhat(j) * dot_mean));
       });

@@ -62,7 +62,7 @@ struct layer_norm::forward {
         const T centred = io.get(x, first + j) - s.pivot;
         const T c = p.variant == recentred ? centred - s.shift : centred;
         T out = stored_in(a.xhat_format, c * factor);
-        if (a.affine != Affine::none) out = out * weight_of(a, io.get(gamma, j));
+        if (a.affine != Affine::none) out = out * norm_weight(a.weight_offset, io.get(gamma, j));
         if (a.affine == Affine::weight_and_bias) out = out + io.get(beta, j);
         io.put(y, first + j, out);
       });
@@ -89,36 +89,37 @@ struct layer_norm::forward {
       const Moments<T> m = team.template reduce<MergeMoments>(n, [&](std::int64_t j) {
         return Moments<T>{1, load(j), from<T>(0.0)};
       });
-      return {m.mean, mean_of(welford, m.squares, n), m.mean, m.mean};
+      return {m.mean, norm_mean(false, m.squares, n), m.mean, m.mean};
     }
 
     /// Two passes, or one.
     template <class T, class Team, class Load>
     OPBOUND_HD static Statistics<T> summed(const Team& team, int variant, std::int64_t n,
                                            Load load) {
-      const T m = mean_of(variant, team.sum(n, load), n);
+      const T m = norm_mean(variant == reciprocal, team.sum(n, load), n);
       if (variant == one_pass) {
         const T square =
-            mean_of(variant, team.sum(n, [&](std::int64_t j) { return load(j) * load(j); }), n);
+            norm_mean(variant == reciprocal,
+                      team.sum(n, [&](std::int64_t j) { return load(j) * load(j); }), n);
         return {m, max(square - m * m, from<T>(0.0)), m, m};
       }
       const T squares = team.sum(n, [&](std::int64_t j) {
         const T c = load(j) - m;
         return c * c;
       });
-      return {m, mean_of(variant, squares, n), m, m};
+      return {m, norm_mean(variant == reciprocal, squares, n), m, m};
     }
 
     /// Whatever the pivot is, mean (x - pivot) is what it is off by.
     template <class T, class Team, class Load>
     OPBOUND_HD static Statistics<T> recentred_twice(const Team& team, std::int64_t n, Load load) {
-      const T m = pivot(mean_of(recentred, team.sum(n, load), n));
-      const T off = mean_of(recentred, team.sum(n, [&](std::int64_t j) { return load(j) - m; }), n);
+      const T m = pivot(norm_mean(false, team.sum(n, load), n));
+      const T off = norm_mean(false, team.sum(n, [&](std::int64_t j) { return load(j) - m; }), n);
       const T squares = team.sum(n, [&](std::int64_t j) {
         const T c = (load(j) - m) - off;
         return c * c;
       });
-      return {m + off, mean_of(recentred, squares, n), m, off};
+      return {m + off, norm_mean(false, squares, n), m, off};
     }
 
     /// LayerNormTheorem, then: xhat rounded to its format; weight: |w' - w| <= u |w| if it is a
