@@ -6,7 +6,8 @@
 // are part of the definition.
 #pragma once
 
-#include "ops/elementwise.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -47,9 +48,8 @@ struct accumulate {
     static constexpr std::array tensors{in("g", "micro_batches", "n"),
                                         in("weights", "micro_batches").as("fp32"), out("y", "n")};
 
-    struct elements : elementwise_blocks<1> {
+    struct elements : elementwise_blocks<1>, sums_over<0> {
       static constexpr std::array<int, 1> outputs{y};
-      OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
       template <class R, class Team, class Io>
       OPBOUND_HD static void define(const Team& team, const Problem<accumulate>& p, const Io& io,
@@ -57,20 +57,14 @@ struct accumulate {
         const std::int64_t k = p.sizes[0], n = p.sizes[1];
         const Attributes& a = p.attributes;
         each(team, p.sizes, block, [&](std::int64_t i) {
-          R sum = from<R>(0.0), size = from<R>(0.0);
-          double terms = 0;
+          GaugedSum<R> sum;
+          R size = from<R>(0.0);
           for (std::int64_t b = 0; b < k; ++b) {
             const R c = a.weighted ? io.get(weights, b) : from<R>(1.0);
-            const R term = c * io.get(g, b * n + i);
-            sum = sum + term;
+            sum.add(c * io.get(g, b * n + i));
             size = size + c;
-            terms += magnitude(term);
           }
-          if (a.reduction == Reduction::sum) {
-            io.put(y, i, sum, terms);
-          } else {
-            io.put(y, i, sum / size, terms / magnitude(size));
-          }
+          io.put(y, i, a.reduction == Reduction::sum ? sum : sum / size);
         });
       }
 

@@ -7,9 +7,9 @@
 #pragma once
 
 #include "ops/adamw/constants.hpp"
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/philox.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -55,7 +55,6 @@ struct adamw {
               "w - lr ((m / c1) / (sqrt(v / c2) + eps) + weight_decay w), c in double"},
       Variant{"all_in_compute", "scaled_step with every constant derived in the compute format"},
       Variant{"stochastic", "scaled_step, w stored with stochastic rounding"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
     if (a.step < 1) return "a step of at least 1";
     if (!is_from(0, a.beta1) || !is_from(0, a.beta2) || a.beta1 >= 1 || a.beta2 >= 1)
@@ -92,22 +91,9 @@ struct adamw::forward {
     T w, m, v;
   };
 
-  /// A block is one team's width of parameters, through all steps.
-  struct parameters {
+  /// Each parameter through all steps.
+  struct parameters : elementwise_blocks<1> {
     static constexpr std::array<int, 4> outputs{next_w, next_m, next_v, low_w};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) {
-      return (s[1] + team_width - 1) / team_width;
-    }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i % s[1] / team_width;
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes&) { return 1; }
-
-    template <class Team, class F>
-    OPBOUND_HD static void each(const Team& team, const Sizes& s, std::int64_t block, F action) {
-      const std::int64_t first = block * team_width, left = s[1] - first;
-      team.map(left < team_width ? left : team_width, [&](std::int64_t k) { action(first + k); });
-    }
 
     /// x^k = (x^(k/2))^2, times x where k is odd; the kernel has a way of its own.
     template <class R>
@@ -128,23 +114,22 @@ struct adamw::forward {
         std::int64_t t = a.step - 1;
         for (std::int64_t k = 0; k < p.sizes[0]; ++k) {
           const std::int64_t at = k * p.sizes[1] + i;
-          double terms_w = magnitude(s.w), terms_m = magnitude(s.m);  // of the last sums
+          GaugedSum<R> sum_w = gauged_sum(s.w), sum_m = gauged_sum(s.m);
           if (io.index(found_inf, k) == 0) {
             ++t;
-            const R x = io.get(g, at), fresh = (one - b1) * x, kept = b1 * s.m;
-            terms_m = magnitude(kept) + magnitude(fresh);
-            s.m = kept + fresh;
+            const R x = io.get(g, at);
+            sum_m = gauged_sum(b1 * s.m, (one - b1) * x);
+            s.m = sum_m.value;
             s.v = b2 * s.v + (one - b2) * (x * x);
             const R mean = s.m / (one - power(b1, t)), square = s.v / (one - power(b2, t));
             const R step = mean / (sqrt(square) + from<R>(h.eps));
-            const R move = lr * (step + from<R>(h.weight_decay) * s.w);
-            terms_w += magnitude(move);
-            s.w = s.w - move;
+            sum_w.add(-(lr * (step + from<R>(h.weight_decay) * s.w)));
+            s.w = sum_w.value;
           }
-          io.put(next_w, at, s.w, terms_w);
-          io.put(next_m, at, s.m, terms_m);
+          io.put(next_w, at, sum_w);
+          io.put(next_m, at, sum_m);
           io.put(next_v, at, s.v);
-          if (a.low_copy) io.put(low_w, at, s.w, terms_w);
+          if (a.low_copy) io.put(low_w, at, sum_w);
         }
       });
     }

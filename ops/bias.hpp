@@ -4,7 +4,8 @@
 // adding in a 16-bit format loses it after a few hundred rows.
 #pragma once
 
-#include "ops/elementwise.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -19,7 +20,6 @@ struct bias {
 
   enum { direct };
   static constexpr std::array variants{Variant{"direct", "x + b; db = sum over the rows of dy"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
 
   struct forward;
   struct backward;
@@ -36,8 +36,7 @@ struct bias::forward {
     OPBOUND_HD static void define(const Team& team, const Problem<bias>& p, const Io& io,
                                   std::int64_t block) {
       each(team, p.sizes, block, [&](std::int64_t i) {
-        const R v = io.get(x, i), shift = io.get(b, i % p.sizes[1]);
-        io.put(y, i, v + shift, magnitude(v) + magnitude(shift));
+        io.put(y, i, gauged_sum(io.get(x, i), io.get(b, i % p.sizes[1])));
       });
     }
 
@@ -72,21 +71,14 @@ struct bias::backward {
     }
   };
 
-  /// One block a column.
-  struct columns {
+  struct columns : blocks_along<1>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{db};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[1]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
     template <class R, class Team, class Io>
-    OPBOUND_HD static void define(const Team& team, const Problem<bias>& p, const Io& io,
+    OPBOUND_HD static void define(const Team&, const Problem<bias>& p, const Io& io,
                                   std::int64_t c) {
       const std::int64_t rows = p.sizes[0], n = p.sizes[1];
-      const R total = team.sum(rows, [&](std::int64_t r) { return io.get(dy, r * n + c); });
-      const double gauge =
-          team.sum(rows, [&](std::int64_t r) { return magnitude(io.get(dy, r * n + c)); });
-      team.map(1, [&](std::int64_t) { io.put(db, c, total, gauge); });
+      io.put(db, c, gauged_sum_of<R>(rows, [&](std::int64_t r) { return io.get(dy, r * n + c); }));
     }
 
     template <class T, class Team, class Io>

@@ -4,7 +4,7 @@
 // it is the identity, through a narrower one it rounds there first, and twice is not once.
 #pragma once
 
-#include "ops/elementwise.hpp"
+#include "ops/blocks.hpp"
 #include "ops/number.hpp"
 #include "ops/philox.hpp"
 
@@ -30,13 +30,12 @@ struct cast {
   static constexpr std::array variants{
       Variant{"nearest", "rounded to nearest even"},
       Variant{"stochastic", "rounded up with a probability that keeps the mean"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
 
   struct forward {
     enum { x, y };
     static constexpr std::array tensors{in("x", "n"), out("y", "n")};
 
-    struct elements : elementwise_blocks<> {
+    struct elements : elementwise_blocks<0> {
       static constexpr std::array<int, 1> outputs{y};
 
       template <class R, class Team, class Io>

@@ -4,7 +4,7 @@
 // gradients vanish and infinite ones turn NaN; a NaN norm makes every gradient NaN.
 #pragma once
 
-#include "ops/elementwise.hpp"
+#include "ops/blocks.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -27,7 +27,6 @@ struct clip {
       Variant{"division", "g * min(1, max_norm / (norm + eps))"},
       Variant{"reciprocal", "g * min(1, max_norm * (1 / (norm + eps)))"},
       Variant{"gradient_first", "(g * max_norm) / max(norm + eps, max_norm)"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes& s) {
     if (!(a.max_norm >= 0) || !is_from(0, a.eps)) return "max_norm and eps of at least 0";
     return s[1] == 1 ? "" : "one = 1";
@@ -53,11 +52,8 @@ struct clip {
       return min(limit / size, one);
     }
 
-    struct factor {
+    struct factor : blocks_along<> {
       static constexpr std::array<int, 1> outputs{coefficient};
-      OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[1]; }
-      OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t) { return 0; }
-      OPBOUND_HD static std::int64_t longest_sum(const Sizes&) { return 1; }
 
       template <class R, class Team, class Io>
       OPBOUND_HD static void define(const Team& team, const Problem<clip>& p, const Io& io,
@@ -73,7 +69,7 @@ struct clip {
       }
     };
 
-    struct elements : elementwise_blocks<> {
+    struct elements : elementwise_blocks<0> {
       static constexpr std::array<int, 1> outputs{clipped};
 
       template <class R, class Team, class Io>

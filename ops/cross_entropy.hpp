@@ -15,10 +15,11 @@
 
 #include <limits>
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/exact_reductions.hpp"
+#include "ops/log_sum.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -76,29 +77,38 @@ struct cross_entropy {
   struct backward;
 
  private:
+  template <class T>
+  OPBOUND_HD static T not_a_number() {
+    return from<T>(std::numeric_limits<double>::quiet_NaN());
+  }
+
+  // ---- definition
+
+  /// What the reduced loss counts.
+  template <class Io>
+  static std::int64_t defined_count(const Problem<cross_entropy>& p, const Io& io, int targets) {
+    std::int64_t counted = 0;
+    for (std::int64_t i = 0; i < p.sizes[0]; ++i)
+      counted += io.index(targets, i) == p.attributes.ignore_index ? 0 : 1;
+    return counted;
+  }
+
+  // ---- kernel
+
+  template <class Team, class Io>
+  OPBOUND_HD static std::int64_t counted_targets(const Team& team, const Problem<cross_entropy>& p,
+                                                 const Io& io, int targets) {
+    return count_of(team, p.sizes[0], [&](std::int64_t i) {
+      return io.index(targets, i) != p.attributes.ignore_index;
+    });
+  }
+
   enum class Target : std::uint8_t { valid, ignored, outside };
 
   OPBOUND_HD static Target kind_of(const Problem<cross_entropy>& p, std::int64_t target) {
     if (target == p.attributes.ignore_index) return Target::ignored;
     return target >= 0 && target < p.sizes[1] ? Target::valid : Target::outside;
   }
-
-  template <class T>
-  OPBOUND_HD static T not_a_number() {
-    return from<T>(std::numeric_limits<double>::quiet_NaN());
-  }
-
-  /// One block a row.
-  struct row_blocks {
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
-  };
-  /// One block.
-  struct one_block {
-    OPBOUND_HD static std::int64_t blocks(const Sizes&) { return 1; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t) { return 0; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
-  };
 };
 
 }  // namespace opbound

@@ -6,7 +6,7 @@
 // becomes 0.1016, and the scale 1 / (1 - p) no longer restores the mean (bounds/README.md 8.1).
 #pragma once
 
-#include "ops/elementwise.hpp"
+#include "ops/blocks.hpp"
 #include "ops/number.hpp"
 #include "ops/philox.hpp"
 
@@ -34,7 +34,6 @@ struct dropout {
   enum { product, division };
   static constexpr std::array variants{Variant{"product", "x * (1 / (1 - p)) where kept"},
                                        Variant{"division", "x / (1 - p) where kept"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
     return a.p >= 0 && a.p <= 1 ? "" : "p from 0 to 1";
   }

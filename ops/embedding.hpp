@@ -9,10 +9,10 @@
 
 #include <limits>
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/exact_reductions.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -30,7 +30,6 @@ struct embedding {
   enum { gather };
   static constexpr std::array variants{
       Variant{"gather", "copy; backward one sum a row of the table, in the order of the tokens"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
 
   struct forward;
   struct backward;
@@ -42,14 +41,8 @@ struct embedding::forward {
                                       opbound::index("index", "vocab", "tokens"),
                                       out("y", "tokens", "width")};
 
-  /// One block a token.
-  struct tokens {
+  struct tokens : blocks_along<0> {
     static constexpr std::array<int, 1> outputs{y};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[2];
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes&) { return 1; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<embedding>& p, const Io& io,
@@ -85,28 +78,19 @@ struct embedding::backward {
   static constexpr std::array tensors{opbound::index("index", "vocab", "tokens"),
                                       in("dy", "tokens", "width"), out("dtable", "vocab", "width")};
 
-  /// One block a row of the table.
-  struct rows {
+  struct rows : blocks_along<1>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{dtable};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[1]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[2];
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team&, const Problem<embedding>& p, const Io& io,
                                   std::int64_t row) {
       for (std::int64_t c = 0; c < p.sizes[2]; ++c) {
-        R sum = from<R>(0.0);
-        double gauge = 0;
+        GaugedSum<R> sum;
         for (std::int64_t i = 0; i < p.sizes[0]; ++i) {
           if (io.index(index, i) != row || row == p.attributes.padding_idx) continue;
-          const R g = io.get(dy, i * p.sizes[2] + c);
-          sum = sum + g;
-          gauge += magnitude(g);
+          sum.add(io.get(dy, i * p.sizes[2] + c));
         }
-        io.put(dtable, row * p.sizes[2] + c, sum, gauge);
+        io.put(dtable, row * p.sizes[2] + c, sum);
       }
     }
 
@@ -114,18 +98,13 @@ struct embedding::backward {
     OPBOUND_HD static void kernel(const Team& team, const Problem<embedding>& p, const Io& io,
                                   std::int64_t row) {
       const std::int64_t width = p.sizes[2];
-      const std::int64_t found =
-          row == p.attributes.padding_idx ? 0 : count_of(team, p.sizes[0], [&](std::int64_t i) {
-            return io.index(index, i) == row;
-          });
+      const auto holds = [&](std::int64_t i) { return io.index(index, i) == row; };
+      const bool is_padding = row == p.attributes.padding_idx;
+      const std::int64_t found = is_padding ? 0 : count_of(team, p.sizes[0], holds);
       team.map(width, [&](std::int64_t c) {
-        std::int64_t i = -1;  // the lane walks over the tokens once
-        const T sum = team.serial_sum(found, [&](std::int64_t) {
-          do ++i;
-          while (io.index(index, i) != row);
-          return io.get(dy, i * width + c);
-        });
-        io.put(dtable, row * width + c, sum);
+        io.put(dtable, row * width + c, sum_where(team, found, holds, [&](std::int64_t i) {
+                 return io.get(dy, i * width + c);
+               }));
       });
     }
   };

@@ -61,4 +61,16 @@ OPBOUND_HD std::int64_t count_of(const Team& team, std::int64_t n, F holds) {
       n, [&](std::int64_t i) { return std::int64_t{holds(i) ? 1 : 0}; });
 }
 
+/// The sum of term(i) over those of 0, 1, 2, ... that hold, `found` of them, in this order: a lane
+/// walks over them once.
+template <class Team, class P, class F>
+OPBOUND_HD auto sum_where(const Team& team, std::int64_t found, P holds, F term) {
+  std::int64_t i = -1;
+  return team.serial_sum(found, [&](std::int64_t) {
+    do ++i;
+    while (!holds(i));
+    return term(i);
+  });
+}
+
 }  // namespace opbound

@@ -5,9 +5,9 @@
 // cancellation: its bound says so.
 #pragma once
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 #include "reference/constants.hpp"
 
 namespace opbound {
@@ -82,16 +82,8 @@ struct gelu::forward {
   enum { x, y };
   static constexpr std::array tensors{in("x", "n"), out("y", "n")};
 
-  /// Elements are independent; a block is one team's width of them.
-  struct elements {
+  struct elements : elementwise_blocks<0> {
     static constexpr std::array<int, 1> outputs{y};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) {
-      return (s[0] + team_width - 1) / team_width;
-    }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) {
-      return i / team_width;
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes&) { return 1; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<gelu>& p, const Io& io,
@@ -107,13 +99,6 @@ struct gelu::forward {
                                   std::int64_t block) {
       each(team, p.sizes, block,
            [&](std::int64_t i) { io.put(y, i, value<T>(p.variant, io.get(x, i))); });
-    }
-
-    template <class Team, class F>
-    OPBOUND_HD static void each(const Team& team, const Sizes& s, std::int64_t block, F action) {
-      const std::int64_t first = block * team_width;
-      const std::int64_t left = s[0] - first;
-      team.map(left < team_width ? left : team_width, [&](std::int64_t k) { action(first + k); });
     }
 
     template <class T>
@@ -135,24 +120,18 @@ struct gelu::backward {
   enum { x, dy, dx };
   static constexpr std::array tensors{in("x", "n"), in("dy", "n"), out("dx", "n")};
 
-  struct elements {
+  struct elements : elementwise_blocks<0> {
     static constexpr std::array<int, 1> outputs{dx};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return forward::elements::blocks(s); }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) {
-      return i / team_width;
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes&) { return 1; }
 
     /// dx = dy (Phi(x) + x phi(x)); tanh: dx = dy (s + 2 x s (1 - s) t'), s = sigma(2t), 1 - s =
     /// sigma(-2t).
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<gelu>& p, const Io& io,
                                   std::int64_t block) {
-      forward::elements::each(team, p.sizes, block, [&](std::int64_t i) {
+      each(team, p.sizes, block, [&](std::int64_t i) {
         const R v = io.get(x, i), g = io.get(dy, i);
         const R s = gate(p.attributes, v);
-        const R slope = v * gate_derivative(p.attributes, v, s);
-        io.put(dx, i, g * (s + slope), magnitude(g) * (magnitude(s) + magnitude(slope)));
+        io.put(dx, i, g * gauged_sum(s, v * gate_derivative(p.attributes, v, s)));
       });
     }
 
@@ -169,7 +148,7 @@ struct gelu::backward {
     template <class T, class Team, class Io>
     OPBOUND_HD static void kernel(const Team& team, const Problem<gelu>& p, const Io& io,
                                   std::int64_t block) {
-      forward::elements::each(team, p.sizes, block, [&](std::int64_t i) {
+      each(team, p.sizes, block, [&](std::int64_t i) {
         io.put(dx, i, io.get(dy, i) * derivative<T>(p.variant, io.get(x, i)));
       });
     }

@@ -6,9 +6,8 @@
 // term.
 #pragma once
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -25,7 +24,6 @@ struct global_norm {
       Variant{"scaled", "2^e sqrt(sum (g / 2^e)^2), 2^e <= max |g| < 2^(e + 1)"},
       Variant{"divided", "m sqrt(sum (g / m)^2), m = max |g|"},
       Variant{"plain", "sqrt(sum g^2), which over- and underflows"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes&, const Sizes& s) {
     return s[2] == 1 ? "" : "one = 1";
   }
@@ -33,13 +31,6 @@ struct global_norm {
   struct forward;
 
  private:
-  /// A part with one block a shard.
-  struct shard_blocks {
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
-  };
-
   /// What squares are taken of: g (first factor) (second factor), or g / divisor. Two factors,
   /// since 2^149 alone is no fp32 number.
   template <class T>
@@ -78,7 +69,7 @@ struct global_norm::forward {
   static constexpr std::array tensors{in("g", "shards", "n"), scratch("largest", "shards"),
                                       scratch("partial", "shards"), out("norm", "one")};
 
-  struct shard_maximum : shard_blocks {
+  struct shard_maximum : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{largest};
 
     template <class R, class Team, class Io>
@@ -96,7 +87,7 @@ struct global_norm::forward {
     }
   };
 
-  struct shard_sum : shard_blocks {
+  struct shard_sum : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{partial};
 
     template <class R, class Team, class Io>
@@ -123,11 +114,8 @@ struct global_norm::forward {
     }
   };
 
-  struct root {
+  struct root : blocks_along<>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{norm};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[2]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t) { return 0; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<global_norm>& p, const Io& io,

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "bounds/tracked.hpp"
+#include "ops/definition.hpp"
 #include "ops/describe.hpp"
 #include "ops/number.hpp"
 #include "ops/tensor.hpp"
@@ -134,6 +135,9 @@ struct ReferenceIo {
   }
   OPBOUND_HD void put(int t, std::int64_t i, const R& value) const {
     put(t, i, value, magnitude(value));
+  }
+  OPBOUND_HD void put(int t, std::int64_t i, const GaugedSum<R>& sum) const {
+    put(t, i, sum.value, sum.gauge);
   }
   OPBOUND_HD void put(int t, std::int64_t i, const R& value, double size) const {
     if (keep[t] != nullptr) keep[t][i] = value;

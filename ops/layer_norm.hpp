@@ -8,7 +8,9 @@
 // judged by a contract that says "any order" or names its tree.
 #pragma once
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
+#include "ops/normalization.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -44,7 +46,6 @@ struct layer_norm {
       Variant{"welford", "mean and squares merged, number by number and lane by lane"},
       Variant{"one_pass", "var = max(mean x^2 - m^2, 0), which cancels for |m| >> sigma"},
       Variant{"scaled", "two passes; dx = (n g - sum g - xhat sum(g xhat)) (rstd / n)"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
     if (a.weight_offset != 0 && a.weight_offset != 1) return "a weight_offset of 0 or 1";
     return is_from(0, a.eps) ? "" : "eps of at least 0";
@@ -58,22 +59,6 @@ struct layer_norm {
 
   struct forward;
   struct backward;
-
- private:
-  // ---- kernel
-
-  /// What multiplies xhat_j.
-  template <class T>
-  OPBOUND_HD static T weight_of(const Attributes& a, T gamma) {
-    return a.weight_offset == 0 ? gamma : from<T>(a.weight_offset) + gamma;
-  }
-
-  /// (sum of n terms) / n, or times fl(1/n).
-  template <class T>
-  OPBOUND_HD static T mean_of(int variant, T sum, std::int64_t n) {
-    const T count = from<T>(static_cast<double>(n));
-    return variant == reciprocal ? sum * (from<T>(1.0) / count) : sum / count;
-  }
 };
 
 }  // namespace opbound

@@ -8,10 +8,11 @@
 #pragma once
 
 #include "bounds/softmax_theorem.hpp"
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/exact_reductions.hpp"
+#include "ops/log_sum.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -27,26 +28,17 @@ struct logsumexp {
   static constexpr std::array variants{
       Variant{"shifted", "max + log sum exp(x - max)"},
       Variant{"log1p", "max + log1p(sum over all but the largest of exp(x - max))"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
 
   struct forward;
   struct backward;
-
- private:
-  /// One block a row.
-  struct row_blocks {
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
-  };
 };
 
 struct logsumexp::forward {
   enum { x, y };
   static constexpr std::array tensors{in("x", "rows", "n"), out("y", "rows")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{y};
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<logsumexp>& p, const Io& io,
@@ -56,8 +48,7 @@ struct logsumexp::forward {
       if (top - top != 0) return io.put(y, row, from<R>(top));
       const R sum =
           team.sum(n, [&](std::int64_t j) { return exp(io.get(x, first + j) - from<R>(top)); });
-      const R log_sum = log(sum);
-      io.put(y, row, from<R>(top) + log_sum, abs(top) + magnitude(log_sum));
+      io.put(y, row, gauged_sum(from<R>(top), log(sum)));
     }
 
     template <class T, class Team, class Io>
@@ -69,15 +60,8 @@ struct logsumexp::forward {
           largest_of(team, n, [&](std::int64_t j) { return io.exact(x, first + j); });
       if (!top.is_finite())
         return team.map(1, [&](std::int64_t) { io.put(y, row, from<T>(top.value)); });
-      const bool has_log1p = p.variant == log1p_form;
-      // log1p takes exp(0) = 1 out of the sum, so that its maximum must be the number itself
-      const T peak = has_log1p ? value(top.index) : pivot(value(top.index));
-      const auto power = [&](std::int64_t j) { return exp(value(j) - peak); };
-      const T log_sum =
-          has_log1p
-              ? log1p(team.sum(n - 1, [&](std::int64_t k) { return power(k + (k >= top.index)); }))
-              : log(team.sum(n, power));
-      team.map(1, [&](std::int64_t) { io.put(y, row, peak + log_sum); });
+      const LogSum<T> sum = log_sum_exp(team, n, value, top, p.variant == log1p_form);
+      team.map(1, [&](std::int64_t) { io.put(y, row, sum.peak + sum.log_sum); });
     }
 
     /// bounds/README.md 3.1, for the variant that it was derived for.
@@ -98,11 +82,8 @@ struct logsumexp::backward {
   static constexpr std::array tensors{in("x", "rows", "n"), saved("y", "rows"), in("dy", "rows"),
                                       out("dx", "rows", "n")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{dx};
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[1];
-    }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<logsumexp>& p, const Io& io,

@@ -5,7 +5,7 @@
 // amp_update_scale). With powers of two every scale is exact; other factors round at every update.
 #pragma once
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
 #include "ops/number.hpp"
 #include "ops/precision.hpp"
 
@@ -34,7 +34,6 @@ struct loss_scaler {
 
   static constexpr std::array variants{
       Variant{"products", "scale * factor, rounded to the format of the scale"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
     return a.scale_format.has_infinity() ? "" : "a scale_format with infinities";
   }
@@ -45,11 +44,8 @@ struct loss_scaler {
                                         out("scale", "steps").as("scale_format"),
                                         out("growth_tracker", "steps").as("int64")};
 
-    struct run {
+    struct run : blocks_along<> {
       static constexpr std::array<int, 2> outputs{scale, growth_tracker};
-      OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0] > 0 ? 1 : 0; }
-      OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t) { return 0; }
-      OPBOUND_HD static std::int64_t longest_sum(const Sizes&) { return 1; }
 
       /// The tracker is the number of clean steps since the last found_inf, modulo growth_interval,
       /// and the scale grows wherever that becomes 0. A product overflows from the middle between

@@ -6,9 +6,9 @@
 // order.
 #pragma once
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -55,34 +55,6 @@ struct matmul {
   struct backward;
 
  private:
-  /// Elements of a matrix of `count`; a block is one team's width of them.
-  template <class Team, class F>
-  OPBOUND_HD static void each(const Team& team, std::int64_t count, std::int64_t block, F action) {
-    const std::int64_t first = block * team_width;
-    const std::int64_t left = count - first;
-    team.map(left < team_width ? left : team_width, [&](std::int64_t i) { action(first + i); });
-  }
-  OPBOUND_HD static constexpr std::int64_t blocks_of(std::int64_t count) {
-    return (count + team_width - 1) / team_width;
-  }
-
-  /// sum of left(k) right(k) over the reals, and the sum of its terms' magnitudes.
-  template <class R>
-  struct Defined {
-    R sum;
-    double gauge;
-  };
-  template <class R, class F>
-  static Defined<R> defined_sum(std::int64_t n, F term) {
-    Defined<R> d{from<R>(0.0), 0};
-    for (std::int64_t i = 0; i < n; ++i) {
-      const R t = term(i);
-      d.sum = d.sum + t;
-      d.gauge += magnitude(t);
-    }
-    return d;
-  }
-
   /// The sum over k in the variant's order.
   template <class T, class Team, class A, class B>
   OPBOUND_HD static T product(const Team& team, const Problem<matmul>& p, std::int64_t k, A a,
@@ -109,36 +81,23 @@ struct matmul::forward {
                                       in("scale_b", "n").as("fp32"),
                                       out("d", "m", "n")};
 
-  struct elements {
+  struct elements : elementwise_blocks<0, 1>, sums_over<2> {
     static constexpr std::array<int, 1> outputs{d};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return blocks_of(s[0] * s[1]); }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) {
-      return i / team_width;
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[2]; }
 
     template <class R, class Team, class Io>
     static void define(const Team& team, const Problem<matmul>& p, const Io& io,
                        std::int64_t block) {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
-      each(team, p.sizes[0] * n, block, [&](std::int64_t e) {
+      each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t i = e / n, j = e % n;
-        const Defined<R> sum = defined_sum<R>(
+        const GaugedSum<R> sum = gauged_sum_of<R>(
             k, [&](std::int64_t t) { return io.get(a, i * k + t) * io.get(b, t * n + j); });
         R factor = from<R>(p.attributes.alpha);
         if (p.attributes.scaled) factor = factor * io.get(scale_a, i) * io.get(scale_b, j);
-        R value = factor * sum.sum;
-        double gauge = magnitude(factor) * sum.gauge;
-        if (p.attributes.beta != 0) {
-          const R term = from<R>(p.attributes.beta) * io.get(c, e);
-          value = value + term;
-          gauge += magnitude(term);
-        }
-        if (p.attributes.bias) {
-          value = value + io.get(bias, j);
-          gauge += magnitude(io.get(bias, j));
-        }
-        io.put(d, e, value, gauge);
+        GaugedSum<R> value = factor * sum;
+        if (p.attributes.beta != 0) value.add(from<R>(p.attributes.beta) * io.get(c, e));
+        if (p.attributes.bias) value.add(io.get(bias, j));
+        io.put(d, e, value);
       });
     }
 
@@ -146,7 +105,7 @@ struct matmul::forward {
     OPBOUND_HD static void kernel(const Team& team, const Problem<matmul>& p, const Io& io,
                                   std::int64_t block) {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
-      each(team, p.sizes[0] * n, block, [&](std::int64_t e) {
+      each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t i = e / n, j = e % n;
         const T sum = product<T>(
             team, p, k, [&](std::int64_t t) { return io.get(a, i * k + t); },
@@ -187,28 +146,23 @@ struct matmul::backward {
                                       out("dc", "m", "n"),
                                       out("dbias", "n")};
 
-  struct left {
+  struct left : elementwise_blocks<0, 2>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{da};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return blocks_of(s[0] * s[2]); }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) {
-      return i / team_width;
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
 
     template <class R, class Team, class Io>
     static void define(const Team& team, const Problem<matmul>& p, const Io& io,
                        std::int64_t block) {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
-      each(team, p.sizes[0] * k, block, [&](std::int64_t e) {
+      each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t i = e / k, t = e % k;
         const bool scaled = p.attributes.scaled;
-        const Defined<R> sum = defined_sum<R>(n, [&](std::int64_t j) {
+        const GaugedSum<R> sum = gauged_sum_of<R>(n, [&](std::int64_t j) {
           const R term = io.get(dd, i * n + j) * io.get(b, t * n + j);
           return scaled ? term * io.get(scale_b, j) : term;
         });
         const R factor =
             scaled ? from<R>(p.attributes.alpha) * io.get(scale_a, i) : from<R>(p.attributes.alpha);
-        io.put(da, e, factor * sum.sum, magnitude(factor) * sum.gauge);
+        io.put(da, e, factor * sum);
       });
     }
 
@@ -216,7 +170,7 @@ struct matmul::backward {
     OPBOUND_HD static void kernel(const Team& team, const Problem<matmul>& p, const Io& io,
                                   std::int64_t block) {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
-      each(team, p.sizes[0] * k, block, [&](std::int64_t e) {
+      each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t i = e / k, t = e % k;
         T value = product<T>(
             team, p, n,
@@ -231,28 +185,23 @@ struct matmul::backward {
     }
   };
 
-  struct right {
+  struct right : elementwise_blocks<2, 1>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{db};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return blocks_of(s[2] * s[1]); }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) {
-      return i / team_width;
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
     template <class R, class Team, class Io>
     static void define(const Team& team, const Problem<matmul>& p, const Io& io,
                        std::int64_t block) {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
-      each(team, k * n, block, [&](std::int64_t e) {
+      each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t t = e / n, j = e % n;
         const bool scaled = p.attributes.scaled;
-        const Defined<R> sum = defined_sum<R>(p.sizes[0], [&](std::int64_t i) {
+        const GaugedSum<R> sum = gauged_sum_of<R>(p.sizes[0], [&](std::int64_t i) {
           const R term = io.get(a, i * k + t) * io.get(dd, i * n + j);
           return scaled ? term * io.get(scale_a, i) : term;
         });
         const R factor =
             scaled ? from<R>(p.attributes.alpha) * io.get(scale_b, j) : from<R>(p.attributes.alpha);
-        io.put(db, e, factor * sum.sum, magnitude(factor) * sum.gauge);
+        io.put(db, e, factor * sum);
       });
     }
 
@@ -260,7 +209,7 @@ struct matmul::backward {
     OPBOUND_HD static void kernel(const Team& team, const Problem<matmul>& p, const Io& io,
                                   std::int64_t block) {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
-      each(team, k * n, block, [&](std::int64_t e) {
+      each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t t = e / n, j = e % n;
         T value = product<T>(
             team, p, p.sizes[0], [&](std::int64_t i) { return io.get(a, i * k + t); },
@@ -275,13 +224,8 @@ struct matmul::backward {
   };
 
   /// dc and dbias, a column of dd each block.
-  struct columns {
+  struct columns : blocks_along<1>, sums_over<0> {
     static constexpr std::array<int, 2> outputs{dc, dbias};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[1]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i % s[1];
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
     template <class R, class Team, class Io>
     static void define(const Team& team, const Problem<matmul>& p, const Io& io, std::int64_t j) {
@@ -291,9 +235,7 @@ struct matmul::backward {
           io.put(dc, i * n + j, from<R>(p.attributes.beta) * io.get(dd, i * n + j));
         });
       if (!p.attributes.bias) return;
-      const Defined<R> sum =
-          defined_sum<R>(m, [&](std::int64_t i) { return io.get(dd, i * n + j); });
-      io.put(dbias, j, sum.sum, sum.gauge);
+      io.put(dbias, j, gauged_sum_of<R>(m, [&](std::int64_t i) { return io.get(dd, i * n + j); }));
     }
 
     template <class T, class Team, class Io>

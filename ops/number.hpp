@@ -236,9 +236,15 @@ struct Conversion<Rounded<F>> {
   }
 };
 
+/// The number type that computes in a format.
+template <Format F>
+using NumberOf =
+    std::conditional_t<F == fp64, double, std::conditional_t<F == fp32, float, Rounded<F>>>;
+
 // ---- the concept
 
-/// What a kernel may do with its numbers. Copies and a default value are for a team's lanes.
+/// What a kernel may do with its numbers, and with that all that stands above for any T. Copies
+/// and a default value are for a team's lanes.
 template <class T>
 concept Number = std::semiregular<T> && requires(T a, T b, T c) {
   { a + b } -> std::same_as<T>;
@@ -249,10 +255,16 @@ concept Number = std::semiregular<T> && requires(T a, T b, T c) {
   { fma(a, b, c) } -> std::same_as<T>;
   { sqrt(a) } -> std::same_as<T>;
   { exp(a) } -> std::same_as<T>;
+  { exp2(a) } -> std::same_as<T>;
+  { expm1(a) } -> std::same_as<T>;
   { log(a) } -> std::same_as<T>;
+  { log1p(a) } -> std::same_as<T>;
   { tanh(a) } -> std::same_as<T>;
   { erf(a) } -> std::same_as<T>;
   { erfc(a) } -> std::same_as<T>;
+  { sin(a) } -> std::same_as<T>;
+  { cos(a) } -> std::same_as<T>;
+  { rsqrt(a) } -> std::same_as<T>;
   { abs(a) } -> std::same_as<T>;
   { max(a, b) } -> std::same_as<T>;
   { min(a, b) } -> std::same_as<T>;

@@ -1,6 +1,7 @@
 // Storage, compute and output formats: "bf16:fp32:bf16"; one name when all agree.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,19 @@ struct Precision {
 
   constexpr bool operator==(const Precision&) const = default;
 };
+
+namespace detail {
+
+/// Formats that kernels compute in.
+inline constexpr std::array compute_formats{fp64, fp32, bf16, fp16};
+
+constexpr bool has_kernel(const Format& compute) {
+  for (const Format& f : compute_formats)
+    if (f == compute) return true;
+  return false;
+}
+
+}  // namespace detail
 
 /// Is storing a value of format `from` in `to` a further rounding?
 OPBOUND_HD constexpr bool store_rounds(const Format& from, const Format& to) {

@@ -8,7 +8,8 @@
 // exact; backward_full counts its rounding.
 #pragma once
 
-#include "ops/elementwise.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/gelu.hpp"
 
 namespace opbound {
@@ -29,7 +30,6 @@ struct recompute {
                 one_plus_erf == static_cast<int>(gelu::one_plus_erf));
   static constexpr std::array variants{gelu::variants[gelu::erfc_form],
                                        gelu::variants[gelu::one_plus_erf]};
-  static constexpr bool allows(const Attributes&, int) { return true; }
 
   struct forward;
   struct backward;
@@ -94,8 +94,7 @@ struct recompute::backward {
                                   std::int64_t block) {
       each(team, p.sizes, block, [&](std::int64_t i) {
         const R v = io.get(kept, i), g = io.get(dy, i) * io.get(gain, i % p.sizes[1]);
-        const R cdf = distribution(v), slope = weighted_density(v);
-        io.put(dx, i, g * (cdf + slope), magnitude(g) * (magnitude(cdf) + magnitude(slope)));
+        io.put(dx, i, g * gauged_sum(distribution(v), weighted_density(v)));
       });
     }
 
@@ -109,24 +108,17 @@ struct recompute::backward {
     }
   };
 
-  /// One block a column.
-  struct columns {
+  struct columns : blocks_along<1>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{dgain};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[1]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
     template <class R, class Team, class Io>
-    OPBOUND_HD static void define(const Team& team, const Problem<recompute>& p, const Io& io,
+    OPBOUND_HD static void define(const Team&, const Problem<recompute>& p, const Io& io,
                                   std::int64_t c) {
       const std::int64_t rows = p.sizes[0], n = p.sizes[1];
-      const auto term = [&](std::int64_t r) {
-        const R v = io.get(kept, r * n + c);
-        return io.get(dy, r * n + c) * (v * distribution(v));
-      };
-      const R total = team.sum(rows, term);
-      const double gauge = team.sum(rows, [&](std::int64_t r) { return magnitude(term(r)); });
-      team.map(1, [&](std::int64_t) { io.put(dgain, c, total, gauge); });
+      io.put(dgain, c, gauged_sum_of<R>(rows, [&](std::int64_t r) {
+               const R v = io.get(kept, r * n + c);
+               return io.get(dy, r * n + c) * (v * distribution(v));
+             }));
     }
 
     template <class T, class Team, class Io>

@@ -5,7 +5,8 @@
 // store's error, which rule (A) accounts for, not the sum's.
 #pragma once
 
-#include "ops/elementwise.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -26,7 +27,6 @@ struct residual {
   static constexpr std::array variants{
       Variant{"product_and_sum", "x + (scale * r)"}, Variant{"fused", "fma(scale, r, x)"},
       Variant{"rounded_product", "x + (scale * r), the product stored as r is before it is added"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
 
   struct forward;
   struct backward;
@@ -44,8 +44,7 @@ struct residual::forward {
     OPBOUND_HD static void define(const Team& team, const Problem<residual>& p, const Io& io,
                                   std::int64_t block) {
       each(team, p.sizes, block, [&](std::int64_t i) {
-        const R v = io.get(x, i), added = from<R>(p.attributes.scale) * io.get(r, i);
-        io.put(y, i, v + added, magnitude(v) + magnitude(added));
+        io.put(y, i, gauged_sum(io.get(x, i), from<R>(p.attributes.scale) * io.get(r, i)));
       });
     }
 

@@ -5,9 +5,10 @@
 // has a small relative error whatever the row. The running bound sees that and needs no theorem.
 #pragma once
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
+#include "ops/normalization.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -37,7 +38,6 @@ struct rms_norm {
       Variant{"reciprocal", "every mean a product with 1/n"},
       Variant{"scaled", "dx = (n g - xhat sum(g xhat)) (rstd / n)"},
       Variant{"from_x", "dx = rstd (g - x (rstd^2 (sum g x) / n))"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes&) {
     return is_from(0, a.eps) ? "" : "eps of at least 0";
   }
@@ -48,28 +48,6 @@ struct rms_norm {
 
   struct forward;
   struct backward;
-
- private:
-  /// One block a row.
-  struct row_blocks {
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
-  };
-
-  // ---- kernel
-
-  /// What multiplies xhat_j.
-  template <class T>
-  OPBOUND_HD static T weight_of(const Attributes& a, T gamma) {
-    return a.weight_offset == 0 ? gamma : from<T>(a.weight_offset) + gamma;
-  }
-
-  /// (sum of n terms) / n, or times fl(1/n).
-  template <class T>
-  OPBOUND_HD static T mean_of(int variant, T sum, std::int64_t n) {
-    const T count = from<T>(static_cast<double>(n));
-    return variant == reciprocal ? sum * (from<T>(1.0) / count) : sum / count;
-  }
 };
 
 struct rms_norm::forward {
@@ -77,11 +55,8 @@ struct rms_norm::forward {
   static constexpr std::array tensors{in("x", "rows", "n"), in("gamma", "n"), out("y", "rows", "n"),
                                       out("rstd", "rows").as("compute")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 2> outputs{y, rstd};
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int tensor, std::int64_t i) {
-      return tensor == y ? i / s[1] : i;
-    }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<rms_norm>& p, const Io& io,
@@ -109,10 +84,11 @@ struct rms_norm::forward {
       const auto load = [&](std::int64_t j) { return io.get(x, first + j); };
       const T squares = team.sum(n, [&](std::int64_t j) { return load(j) * load(j); });
       const T eps = stored_in(a.eps_format, from<T>(a.eps));
-      const T factor = rsqrt(mean_of(p.variant, squares, n) + eps);
+      const T factor = rsqrt(norm_mean(p.variant == reciprocal, squares, n) + eps);
       team.map(n, [&](std::int64_t j) {
         const T xhat = stored_in(a.xhat_format, load(j) * factor);
-        io.put(y, first + j, a.weight ? xhat * weight_of(a, io.get(gamma, j)) : xhat);
+        io.put(y, first + j,
+               a.weight ? xhat * norm_weight(a.weight_offset, io.get(gamma, j)) : xhat);
       });
       team.map(1, [&](std::int64_t) { io.put(rstd, row, factor); });
     }
@@ -128,11 +104,8 @@ struct rms_norm::backward {
                                       saved("rstd", "rows"),  in("dy", "rows", "n"),
                                       out("dx", "rows", "n"), out("dgamma", "n")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{dx};
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[1];
-    }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<rms_norm>& p, const Io& io,
@@ -149,8 +122,7 @@ struct rms_norm::backward {
         return normalised(j) * upstream(j);
       }) / from<R>(static_cast<double>(n));
       team.map(n, [&](std::int64_t j) {
-        const R g = upstream(j), along = normalised(j) * projection;
-        io.put(dx, first + j, (g - along) * r, magnitude(r) * (magnitude(g) + magnitude(along)));
+        io.put(dx, first + j, r * gauged_sum(upstream(j), -(normalised(j) * projection)));
       });
     }
 
@@ -163,7 +135,8 @@ struct rms_norm::backward {
       // The gradient through a cast is cast itself.
       const auto g = [&](std::int64_t j) {
         const T upstream = io.get(dy, first + j);
-        return a.weight ? stored_in(a.xhat_format, upstream * weight_of(a, io.get(gamma, j)))
+        return a.weight ? stored_in(a.xhat_format,
+                                    upstream * norm_weight(a.weight_offset, io.get(gamma, j)))
                         : upstream;
       };
       const auto along = [&](std::int64_t j) {
@@ -174,7 +147,7 @@ struct rms_norm::backward {
       const T size = from<T>(static_cast<double>(n));
       const T factor = p.variant == scaled   ? dot
                        : p.variant == from_x ? (r * r) * (dot / size)
-                                             : mean_of(p.variant, dot, n);
+                                             : norm_mean(p.variant == reciprocal, dot, n);
       team.map(n, [&](std::int64_t j) {
         io.put(dx, first + j,
                p.variant == scaled ? ((size * g(j)) - along(j) * factor) * (r / size)
@@ -183,23 +156,17 @@ struct rms_norm::backward {
     }
   };
 
-  /// One block a column.
-  struct columns {
+  struct columns : blocks_along<1>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{dgamma};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[1]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
     template <class R, class Team, class Io>
-    OPBOUND_HD static void define(const Team& team, const Problem<rms_norm>& p, const Io& io,
+    OPBOUND_HD static void define(const Team&, const Problem<rms_norm>& p, const Io& io,
                                   std::int64_t j) {
       if (!p.attributes.weight) return;
       const std::int64_t count = p.sizes[0], n = p.sizes[1];
-      const auto term = [&](std::int64_t i) {
-        return (io.get(x, i * n + j) * io.get(dy, i * n + j)) * io.get(rstd, i);
-      };
-      const R gauge = team.sum(count, [&](std::int64_t i) { return abs(term(i)); });
-      io.put(dgamma, j, team.sum(count, term), magnitude(gauge));
+      io.put(dgamma, j, gauged_sum_of<R>(count, [&](std::int64_t i) {
+               return (io.get(x, i * n + j) * io.get(dy, i * n + j)) * io.get(rstd, i);
+             }));
     }
 
     template <class T, class Team, class Io>

@@ -7,9 +7,9 @@
 // 256 are not even distinct, and the bound says so.
 #pragma once
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -42,7 +42,6 @@ struct rope {
   static constexpr std::array variants{
       Variant{"products", "x_a c - x_b s, x_a s + x_b c"},
       Variant{"fused", "fma(x_a, c, -(x_b s)), fma(x_a, s, x_b c)"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
 
   static constexpr bool has_tensor(const Attributes& a, std::string_view tensor) {
     if (tensor == "positions") return a.indexed;
@@ -63,6 +62,29 @@ struct rope {
   struct backward;
 
  private:
+  // ---- definition
+
+  /// t = position base^(-i / pairs)
+  template <class R>
+  OPBOUND_HD static R angle(const Problem<rope>& p, std::int64_t position, std::int64_t i) {
+    const R share = from<R>(static_cast<double>(i)) / from<R>(static_cast<double>(p.sizes[3]));
+    return from<R>(static_cast<double>(position)) * exp(-(share * log(from<R>(p.attributes.base))));
+  }
+
+  /// Element j of a head is the first or the second of the i-th pair, its partner the other one.
+  struct Member {
+    std::int64_t i, partner;
+    bool is_second;
+  };
+  OPBOUND_HD static Member member(const Problem<rope>& p, std::int64_t j) {
+    const std::int64_t pairs = p.sizes[3];
+    if (p.attributes.pairing == Pairing::interleaved)
+      return j % 2 == 0 ? Member{j / 2, j + 1, false} : Member{j / 2, j - 1, true};
+    return j < pairs ? Member{j, j + pairs, false} : Member{j - pairs, j - pairs, true};
+  }
+
+  // ---- kernel
+
   /// Where a pair's two elements stand in its head.
   struct Pair {
     std::int64_t a, b;
@@ -82,14 +104,7 @@ struct rope {
     T cosine, sine;
   };
 
-  /// t = position exp(-(i / pairs) log base), over the reals.
-  template <class R>
-  OPBOUND_HD static R angle(const Problem<rope>& p, std::int64_t position, std::int64_t i) {
-    const R share = from<R>(static_cast<double>(i)) / from<R>(static_cast<double>(p.sizes[3]));
-    return from<R>(static_cast<double>(position)) * exp(-(share * log(from<R>(p.attributes.base))));
-  }
-
-  /// The same as kernels compute it: one inverse frequency a pair, times the position.
+  /// One inverse frequency a pair, times the position.
   template <class T>
   OPBOUND_HD static T computed_angle(const Problem<rope>& p, std::int64_t position,
                                      std::int64_t i) {
@@ -104,13 +119,31 @@ struct rope {
  public:
   /// One block a token and head; the inverse turns back.
   template <bool inverse>
-  struct heads {
+  struct heads : blocks_along<0, 1> {
     static constexpr std::array<int, 1> outputs{result};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0] * s[1]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[2];
-    }
     OPBOUND_HD static std::int64_t longest_sum(const Sizes&) { return 2; }
+
+    template <class R, class Team, class Io>
+    OPBOUND_HD static void define(const Team& team, const Problem<rope>& p, const Io& io,
+                                  std::int64_t block) {
+      const Attributes& a = p.attributes;
+      const std::int64_t d = p.sizes[2], pairs = p.sizes[3], token = block / p.sizes[1];
+      const std::int64_t position = a.indexed ? io.index(positions, token) : token + a.offset;
+      const bool has_table = a.angles == Angles::tables;
+      const bool stays = has_table && !(0 <= position && position <= p.sizes[4] - 1);
+      team.map(d, [&](std::int64_t j) {
+        const R x = io.get(source, block * d + j);
+        if (stays || j >= 2 * pairs) return io.put(result, block * d + j, x);
+        const Member m = member(p, j);
+        const R other = io.get(source, block * d + m.partner);
+        const R t = has_table ? from<R>(0.0) : angle<R>(p, position, m.i);
+        const R c = has_table ? io.get(cosines, position * pairs + m.i) : cos(t);
+        const R s = has_table ? io.get(sines, position * pairs + m.i) : sin(t);
+        // the first one's sine counts negative, and the inverse turns it round
+        io.put(result, block * d + j,
+               gauged_sum(x * c, m.is_second == inverse ? -(other * s) : other * s));
+      });
+    }
 
     template <class Io>
     OPBOUND_HD static std::int64_t position_of(const Problem<rope>& p, const Io& io,
@@ -126,26 +159,6 @@ struct rope {
       const std::int64_t d = p.sizes[2], first = block * d + from;
       team.map(d - from,
                [&](std::int64_t j) { io.put(result, first + j, io.get(source, first + j)); });
-    }
-
-    template <class R, class Team, class Io>
-    OPBOUND_HD static void define(const Team& team, const Problem<rope>& p, const Io& io,
-                                  std::int64_t block) {
-      const std::int64_t position = position_of(p, io, block), pairs = p.sizes[3];
-      if (!is_turned(p, position)) return copy(team, p, io, block, 0);
-      copy(team, p, io, block, 2 * pairs);
-      team.map(pairs, [&](std::int64_t i) {
-        const Pair pair = pair_of(p, i);
-        const std::int64_t first = block * p.sizes[2], entry = position * pairs + i;
-        const bool has_table = p.attributes.angles == Angles::tables;
-        const R t = has_table ? from<R>(0.0) : angle<R>(p, position, i);
-        const R c = has_table ? io.get(cosines, entry) : cos(t);
-        const R forth = has_table ? io.get(sines, entry) : sin(t);
-        const R s = inverse ? -forth : forth;
-        const R a = io.get(source, first + pair.a), b = io.get(source, first + pair.b);
-        io.put(result, first + pair.a, a * c - b * s, magnitude(a * c) + magnitude(b * s));
-        io.put(result, first + pair.b, a * s + b * c, magnitude(a * s) + magnitude(b * c));
-      });
     }
 
     template <class T, class Team, class Io>

@@ -5,10 +5,10 @@
 // empty segment is 0. A row's gradient is the sum of those of the segments that hold it.
 #pragma once
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/exact_reductions.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -45,6 +45,18 @@ struct segmented_sum {
   struct backward;
 
  private:
+  // ---- definition
+
+  /// Does segment s hold row i? `ids` and `offsets` are a pass's places of these tensors.
+  template <class Io>
+  OPBOUND_HD static bool is_in(const Problem<segmented_sum>& p, const Io& io, int ids, int offsets,
+                               std::int64_t i, std::int64_t s) {
+    if (p.attributes.by == By::ids) return io.index(ids, i) == s;
+    return io.index(offsets, s) <= i && i < io.index(offsets, s + 1);
+  }
+
+  // ---- kernel
+
   /// Rows first to first + count - 1.
   struct Range {
     std::int64_t first, count;
@@ -66,31 +78,17 @@ struct segmented_sum::forward {
   static constexpr std::array tensors{in("x", "n", "width"), index("ids", "segments", "n"),
                                       index("offsets", "n", "ends"), out("y", "segments", "width")};
 
-  /// One block a segment.
-  struct segments {
+  struct segments : blocks_along<2>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{y};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[2]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[1];
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team&, const Problem<segmented_sum>& p, const Io& io,
                                   std::int64_t segment) {
-      const bool has_ids = p.attributes.by == By::ids;
       for (std::int64_t c = 0; c < p.sizes[1]; ++c) {
-        R sum = from<R>(0.0);
-        double gauge = 0;
-        for (std::int64_t i = 0; i < p.sizes[0]; ++i) {
-          if (has_ids ? io.index(ids, i) != segment
-                      : i < io.index(offsets, segment) || i >= io.index(offsets, segment + 1))
-            continue;
-          const R v = io.get(x, i * p.sizes[1] + c);
-          sum = sum + v;
-          gauge += magnitude(v);
-        }
-        io.put(y, segment * p.sizes[1] + c, sum, gauge);
+        GaugedSum<R> sum;
+        for (std::int64_t i = 0; i < p.sizes[0]; ++i)
+          if (is_in(p, io, ids, offsets, i, segment)) sum.add(io.get(x, i * p.sizes[1] + c));
+        io.put(y, segment * p.sizes[1] + c, sum);
       }
     }
 
@@ -99,16 +97,12 @@ struct segmented_sum::forward {
                                   std::int64_t segment) {
       const std::int64_t width = p.sizes[1];
       if (p.attributes.by == By::ids) {
-        const std::int64_t found =
-            count_of(team, p.sizes[0], [&](std::int64_t i) { return io.index(ids, i) == segment; });
+        const auto holds = [&](std::int64_t i) { return io.index(ids, i) == segment; };
+        const std::int64_t found = count_of(team, p.sizes[0], holds);
         return team.map(width, [&](std::int64_t c) {
-          std::int64_t i = -1;  // the lane walks over the rows once
-          const T sum = team.serial_sum(found, [&](std::int64_t) {
-            do ++i;
-            while (io.index(ids, i) != segment);
-            return io.get(x, i * width + c);
-          });
-          io.put(y, segment * width + c, sum);
+          io.put(y, segment * width + c, sum_where(team, found, holds, [&](std::int64_t i) {
+                   return io.get(x, i * width + c);
+                 }));
         });
       }
       const Range range = range_of(io, p.sizes, offsets, segment);
@@ -135,31 +129,17 @@ struct segmented_sum::backward {
   static constexpr std::array tensors{index("ids", "segments", "n"), index("offsets", "n", "ends"),
                                       in("dy", "segments", "width"), out("dx", "n", "width")};
 
-  /// One block a row.
-  struct rows {
+  struct rows : blocks_along<0>, sums_over<2> {
     static constexpr std::array<int, 1> outputs{dx};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[1];
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[2]; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team&, const Problem<segmented_sum>& p, const Io& io,
                                   std::int64_t i) {
-      const bool has_ids = p.attributes.by == By::ids;
       for (std::int64_t c = 0; c < p.sizes[1]; ++c) {
-        R sum = from<R>(0.0);
-        double gauge = 0;
-        for (std::int64_t s = 0; s < p.sizes[2]; ++s) {
-          if (has_ids ? io.index(ids, i) != s
-                      : i < io.index(offsets, s) || i >= io.index(offsets, s + 1))
-            continue;
-          const R g = io.get(dy, s * p.sizes[1] + c);
-          sum = sum + g;
-          gauge += magnitude(g);
-        }
-        io.put(dx, i * p.sizes[1] + c, sum, gauge);
+        GaugedSum<R> sum;
+        for (std::int64_t s = 0; s < p.sizes[2]; ++s)
+          if (is_in(p, io, ids, offsets, i, s)) sum.add(io.get(dy, s * p.sizes[1] + c));
+        io.put(dx, i * p.sizes[1] + c, sum);
       }
     }
 
@@ -177,13 +157,9 @@ struct segmented_sum::backward {
       const auto holds = [&](std::int64_t s) { return range_of(io, p.sizes, offsets, s).holds(i); };
       const std::int64_t found = count_of(team, p.sizes[2], holds);
       team.map(width, [&](std::int64_t c) {
-        std::int64_t s = -1;
-        const T sum = team.serial_sum(found, [&](std::int64_t) {
-          do ++s;
-          while (!holds(s));
-          return io.get(dy, s * width + c);
-        });
-        io.put(dx, i * width + c, sum);
+        io.put(dx, i * width + c, sum_where(team, found, holds, [&](std::int64_t s) {
+                 return io.get(dy, s * width + c);
+               }));
       });
     }
   };

@@ -6,10 +6,10 @@
 #pragma once
 
 #include "bounds/softmax_theorem.hpp"
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/number.hpp"
 #include "ops/online_sum.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -41,23 +41,13 @@ struct softmax {
 
   struct forward;
   struct backward;
-
- private:
-  /// One block a row.
-  struct row_blocks {
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[1];
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
-  };
 };
 
 struct softmax::forward {
   enum { x, y };
   static constexpr std::array tensors{in("x", "rows", "n"), out("y", "rows", "n")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{y};
 
     template <class R, class Team, class Io>
@@ -73,8 +63,7 @@ struct softmax::forward {
       }
       const R log_s = log(s);
       team.map(n, [&](std::int64_t j) {
-        const R shifted = io.get(x, first + j) - top;
-        io.put(y, first + j, shifted - log_s, magnitude(shifted) + magnitude(log_s));
+        io.put(y, first + j, gauged_sum(io.get(x, first + j) - top, -log_s));
       });
     }
 
@@ -137,7 +126,7 @@ struct softmax::backward {
   static constexpr std::array tensors{saved("y", "rows", "n"), in("dy", "rows", "n"),
                                       out("dx", "rows", "n")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{dx};
 
     template <class R, class Team, class Io>
@@ -150,13 +139,8 @@ struct softmax::backward {
       });
       team.map(n, [&](std::int64_t j) {
         const R out = io.get(y, first + j), g = io.get(dy, first + j);
-        if (log_form) {
-          const R spread = exp(out) * total;
-          io.put(dx, first + j, g - spread, magnitude(g) + magnitude(spread));
-        } else {
-          io.put(dx, first + j, out * (g - total),
-                 magnitude(out) * (magnitude(g) + magnitude(total)));
-        }
+        io.put(dx, first + j,
+               log_form ? gauged_sum(g, -(exp(out) * total)) : out * gauged_sum(g, -total));
       });
     }
 

@@ -6,7 +6,8 @@
 // overflow, and loses the tail where it does; 1 - sigma cancels for large x.
 #pragma once
 
-#include "ops/elementwise.hpp"
+#include "ops/blocks.hpp"
+#include "ops/definition.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -33,7 +34,6 @@ struct swiglu {
           "as stable, with silu(gate), and dy up, stored as gate is before they are multiplied: "
           "two kernels in place of a fused one"},
       Variant{"sigmoid_product", "as plain, with x (1 / (1 + exp(-x)))"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
 
   struct forward;
   struct backward;
@@ -106,8 +106,8 @@ struct swiglu::backward {
                                   std::int64_t block) {
       each(team, p.sizes, block, [&](std::int64_t i) {
         const R x = io.get(gate, i), g = io.get(dy, i), v = io.get(up, i);
-        const R s = logistic(x), slope = x * s * logistic(-x);
-        io.put(dgate, i, g * v * (s + slope), magnitude(g * v) * (magnitude(s) + magnitude(slope)));
+        const R s = logistic(x);
+        io.put(dgate, i, g * v * gauged_sum(s, x * s * logistic(-x)));
         io.put(dup, i, g * (x * s));
       });
     }

@@ -5,7 +5,7 @@
 // lost whatever the scale was (bounds/README.md 4).
 #pragma once
 
-#include "ops/elementwise.hpp"
+#include "ops/blocks.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -22,7 +22,6 @@ struct unscale {
   enum { division, reciprocal };
   static constexpr std::array variants{Variant{"division", "g / scale"},
                                        Variant{"reciprocal", "g * (1 / scale)"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
   static constexpr std::string_view refuses(const Attributes&, const Sizes& s) {
     return s[1] == 1 ? "" : "one = 1";
   }
@@ -33,7 +32,7 @@ struct unscale {
                                         out("unscaled", "n"),
                                         out("found_inf", "one").as("boolean")};
 
-    struct elements : elementwise_blocks<> {
+    struct elements : elementwise_blocks<0> {
       static constexpr std::array<int, 1> outputs{unscaled};
 
       template <class R, class Team, class Io>
@@ -56,11 +55,8 @@ struct unscale {
 
     /// Of the gradients as they came: a scale below 1 may overflow what is finite, which is no
     /// reason to skip the step.
-    struct overflow {
+    struct overflow : blocks_along<>, sums_over<0> {
       static constexpr std::array<int, 1> outputs{found_inf};
-      OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[1]; }
-      OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t) { return 0; }
-      OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
       template <class R, class Team, class Io>
       OPBOUND_HD static void define(const Team& team, const Problem<unscale>& p, const Io& io,

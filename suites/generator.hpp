@@ -9,15 +9,16 @@
 #include "ops/format.hpp"
 #include "ops/philox.hpp"
 #include "ops/tensor.hpp"
+#include "suites/fnv1a.hpp"
 #include "suites/input.hpp"
 
 namespace opbound::detail {
 
-/// The 64-bit FNV-1a hash (Fowler, Noll and Vo), which turns a stream's name into Philox's offset.
+/// A stream's name hashed: Philox's offset.
 constexpr std::uint64_t stream_of(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
+  Fnv1a hash;
+  for (const char c : name) hash.take(static_cast<std::uint8_t>(c));
+  return hash.value;
 }
 
 /// One element, and all that its value may depend on.

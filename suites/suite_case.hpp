@@ -22,11 +22,6 @@ struct SuiteContext {
 /// A tensor of 2^28 elements takes some 20 GiB to judge.
 inline constexpr std::int64_t most_elements = std::int64_t{1} << 28;
 
-/// Formats that a kernel computes in (with_compute_type in ops/instantiate/walk.hpp).
-constexpr bool has_kernel(const Format& f) {
-  return f == fp64 || f == fp32 || f == bf16 || f == fp16;
-}
-
 /// How a tensor is to be filled, and where the suite says so.
 struct GivenInput {
   std::string tensor;

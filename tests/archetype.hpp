@@ -17,10 +17,16 @@ enum class Ability {
   fma,
   sqrt,
   exp,
+  exp2,
+  expm1,
   log,
+  log1p,
   tanh,
   erf,
   erfc,
+  sin,
+  cos,
+  rsqrt,
   abs,
   max,
   min,
@@ -48,10 +54,16 @@ struct Skeleton {
   OPBOUND_SKELETON_UNARY(operator-, negate)
   OPBOUND_SKELETON_UNARY(sqrt, sqrt)
   OPBOUND_SKELETON_UNARY(exp, exp)
+  OPBOUND_SKELETON_UNARY(exp2, exp2)
+  OPBOUND_SKELETON_UNARY(expm1, expm1)
   OPBOUND_SKELETON_UNARY(log, log)
+  OPBOUND_SKELETON_UNARY(log1p, log1p)
   OPBOUND_SKELETON_UNARY(tanh, tanh)
   OPBOUND_SKELETON_UNARY(erf, erf)
   OPBOUND_SKELETON_UNARY(erfc, erfc)
+  OPBOUND_SKELETON_UNARY(sin, sin)
+  OPBOUND_SKELETON_UNARY(cos, cos)
+  OPBOUND_SKELETON_UNARY(rsqrt, rsqrt)
   OPBOUND_SKELETON_UNARY(abs, abs)
   OPBOUND_SKELETON_BINARY(max, max)
   OPBOUND_SKELETON_BINARY(min, min)

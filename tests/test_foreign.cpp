@@ -52,7 +52,7 @@ double attack_op(const std::vector<Inputs>& inputs, const std::vector<typename O
     for (const Inputs& in : inputs)
       for (const auto& attributes : all)
         for (int v = 0; v < static_cast<int>(O::variants.size()); ++v) {
-          if (!O::allows(attributes, v)) continue;
+          if (!detail::allows<O>(attributes, v)) continue;
           const Attacked a{precision, {20, attack::whole(random, 1, 60), has_one ? 1 : 0}, in};
           for (const auto d :
                {Direction::forward, Direction::backward_local, Direction::backward_full})

@@ -2,6 +2,7 @@
 //   dV = P^T dO, dP = dO V^T, dS = P (dP - D), dQ = scale dS K, dK = scale dS^T Q
 #pragma once
 
+#include "ops/attention/definition.hpp"
 #include "ops/attention/row.hpp"
 
 namespace opbound {
@@ -19,61 +20,44 @@ struct attention::backward {
   using Row = attention_detail::Row;
 
   /// P and dS of a query row, for both families; then its dQ.
-  struct rows {
+  struct rows : blocks_along<0, 2>, sums_over<3, 4> {
     static constexpr std::array<int, 4> outputs{p, ds, row_term, dq};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& z) { return z[0] * z[2]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& z, int tensor, std::int64_t i) {
-      return tensor == row_term ? i : tensor == dq ? i / z[4] : i / z[3];
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& z) { return z[3] * z[4]; }
 
     template <class R, class Team, class Io>
     static void define(const Team&, const Problem<attention>& problem, const Io& io,
                        std::int64_t block) {
-      const Row r(problem, block);
-      const R scale = attention_detail::scale_of<R>(problem), zero = from<R>(0.0);
-      const auto seen = [&](std::int64_t j) { return r.sees(problem, io, bias, mask, j); };
+      const attention_detail::Formula<R> f{problem};
+      const std::int64_t h = block / f.queries, i = block % f.queries;
+      const R zero = from<R>(0.0);
       const bool by_o = problem.attributes.row_term == RowTerm::stored_o;
       R term = zero;
-      for (std::int64_t c = 0; by_o && c < r.d; ++c)
-        term = term + io.get(d_o, r.q + c) * io.get(o, r.q + c);
-      for (std::int64_t j = 0; j < r.keys; ++j) {
-        R score = zero, slope = zero;
-        for (std::int64_t c = 0; seen(j) && c < r.d; ++c) {
-          score = score + io.get(q, r.q + c) * io.get(k, r.kv + j * r.d + c);
-          slope = slope + io.get(d_o, r.q + c) * io.get(v, r.kv + j * r.d + c);
-        }
-        score = scale * score;
-        if (seen(j) && problem.attributes.mask == Mask::additive)
-          score = score + io.get(bias, r.query * r.keys + j);
-        const R weight = seen(j) ? exp(score - io.get(lse, r.row)) : zero;
-        io.put(p, r.s + j, weight);
-        io.put(ds, r.s + j, slope);
+      for (std::int64_t c = 0; by_o && c < f.d; ++c)
+        term = term + io.get(d_o, f.at_query(h, i, c)) * io.get(o, f.at_query(h, i, c));
+      for (std::int64_t j = 0; j < f.keys; ++j) {
+        const bool takes = f.takes(io, bias, mask, i, j);
+        R weight = zero, slope = zero;
+        if (takes) weight = exp(f.score(io, q, k, bias, h, i, j) - io.get(lse, block));
+        for (std::int64_t c = 0; takes && c < f.d; ++c)
+          slope = slope + io.get(d_o, f.at_query(h, i, c)) * io.get(v, f.at_key(h, j, c));
+        io.put(p, f.at_pair(h, i, j), weight);
+        io.put(ds, f.at_pair(h, i, j), slope);
         if (!by_o) term = term + weight * slope;
       }
-      io.put(row_term, r.row, term);
-      for (std::int64_t c = 0; c < r.d; ++c) {
-        R value = zero;
-        double gauge = 0;
-        for (std::int64_t j = 0; j < r.keys; ++j) {
-          if (!seen(j)) continue;
-          const R other = io.get(k, r.kv + j * r.d + c);
-          value = value + score_gradient<R>(io, r.row, r.s + j) * other;
-          gauge += score_gauge<R>(io, r.row, r.s + j) * magnitude(other);
-        }
-        io.put(dq, r.q + c, scale * value, magnitude(scale) * gauge);
+      io.put(row_term, block, term);
+      for (std::int64_t c = 0; c < f.d; ++c) {
+        GaugedSum<R> sum;
+        for (std::int64_t j = 0; j < f.keys; ++j)
+          if (f.takes(io, bias, mask, i, j))
+            sum.add(io.get(k, f.at_key(h, j, c)) *
+                    score_gradient<R>(io, block, f.at_pair(h, i, j)));
+        io.put(dq, f.at_query(h, i, c), f.scale * sum);
       }
     }
 
-    /// dS_ij = P (dP - D); over the reals `ds` holds dP. Its gauge is P (|dP| + |D|).
+    /// dS_ij = P (dP - D); over the reals `ds` holds dP.
     template <class R, class Io>
-    static R score_gradient(const Io& io, std::int64_t row, std::int64_t at) {
-      return io.get(p, at) * (io.get(ds, at) - io.get(row_term, row));
-    }
-    template <class R, class Io>
-    static double score_gauge(const Io& io, std::int64_t row, std::int64_t at) {
-      return magnitude(io.get(p, at)) *
-             (magnitude(io.get(ds, at)) + magnitude(io.get(row_term, row)));
+    static GaugedSum<R> score_gradient(const Io& io, std::int64_t row, std::int64_t at) {
+      return io.get(p, at) * gauged_sum(io.get(ds, at), -io.get(row_term, row));
     }
 
     template <class T, class Team, class Io>
@@ -132,12 +116,8 @@ struct attention::backward {
   };
 
   /// dK and dV of one key, over the queries of all heads that read it.
-  struct keys {
+  struct keys : blocks_along<1, 3> {
     static constexpr std::array<int, 2> outputs{dk, dv};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& z) { return z[1] * z[3]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& z, int, std::int64_t i) {
-      return i / z[4];
-    }
     OPBOUND_HD static std::int64_t longest_sum(const Sizes& z) {
       return z[1] == 0 ? 0 : z[0] / z[1] * z[2];
     }
@@ -145,26 +125,19 @@ struct attention::backward {
     template <class R, class Team, class Io>
     static void define(const Team&, const Problem<attention>& problem, const Io& io,
                        std::int64_t block) {
-      const Sizes& z = problem.sizes;
-      const std::int64_t group = z[0] / z[1], kv_head = block / z[3], j = block % z[3];
-      const R scale = attention_detail::scale_of<R>(problem);
-      for (std::int64_t c = 0; c < z[4]; ++c) {
-        R of_k = from<R>(0.0), of_v = from<R>(0.0);
-        double gauge_k = 0, gauge_v = 0;
-        for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
-          for (std::int64_t i = 0; i < z[2]; ++i) {
-            const std::int64_t row = head * z[2] + i;
-            if (!Row(problem, row).sees(problem, io, bias, mask, j)) continue;
-            const std::int64_t at = row * z[3] + j;
-            const R query = io.get(q, row * z[4] + c);
-            const R term_v = io.get(p, at) * io.get(d_o, row * z[4] + c);
-            of_k = of_k + rows::score_gradient<R>(io, row, at) * query;
-            of_v = of_v + term_v;
-            gauge_k += rows::score_gauge<R>(io, row, at) * magnitude(query);
-            gauge_v += magnitude(term_v);
+      const attention_detail::Formula<R> f{problem};
+      const std::int64_t j = block % f.keys;
+      for (std::int64_t c = 0; c < f.d; ++c) {
+        GaugedSum<R> of_k, of_v;
+        for (std::int64_t h = 0; h < f.heads; ++h)
+          for (std::int64_t i = 0; i < f.queries; ++i) {
+            if (f.key_head(h) != block / f.keys || !f.takes(io, bias, mask, i, j)) continue;
+            const std::int64_t row = h * f.queries + i, at = f.at_pair(h, i, j);
+            of_k.add(io.get(q, f.at_query(h, i, c)) * rows::score_gradient<R>(io, row, at));
+            of_v.add(io.get(p, at) * io.get(d_o, f.at_query(h, i, c)));
           }
-        io.put(dk, block * z[4] + c, scale * of_k, magnitude(scale) * gauge_k);
-        io.put(dv, block * z[4] + c, of_v, gauge_v);
+        io.put(dk, block * f.d + c, f.scale * of_k);
+        io.put(dv, block * f.d + c, of_v);
       }
     }
 

@@ -1,6 +1,7 @@
 // Attention, forward: a block is one query row.
 #pragma once
 
+#include "ops/attention/definition.hpp"
 #include "ops/attention/row.hpp"
 
 namespace opbound {
@@ -18,54 +19,40 @@ struct attention::forward {
       out("o", "heads", "queries", "d"),
       out("lse", "heads", "queries").as("compute")};
 
-  struct rows {
+  struct rows : blocks_along<0, 2>, sums_over<3, 4> {
     static constexpr std::array<int, 2> outputs{o, lse};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& z) { return z[0] * z[2]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& z, int tensor, std::int64_t i) {
-      return tensor == o ? i / z[4] : i;
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& z) { return z[3] * z[4]; }
 
     using Row = attention_detail::Row;
 
     template <class R, class Team, class Io>
-    static void define(const Team& team, const Problem<attention>& p, const Io& io,
-                       std::int64_t block) {
-      const Row r(p, block);
-      const R scale = attention_detail::scale_of<R>(p), zero = from<R>(0.0);
-      const auto seen = [&](std::int64_t j) { return r.sees(p, io, bias, mask, j); };
-      if (!team.any(r.keys, seen)) return leave_empty<R>(team, io, r);
-      R top = zero;
-      bool begun = false;
-      for (std::int64_t j = 0; j < r.keys; ++j) {
-        if (!seen(j)) continue;
-        R score = zero;
-        for (std::int64_t c = 0; c < r.d; ++c)
-          score = score + io.get(q, r.q + c) * io.get(k, r.kv + j * r.d + c);
-        score = scale * score;
-        if (p.attributes.mask == Mask::additive) score = score + io.get(bias, r.query * r.keys + j);
-        io.put(s, r.s + j, score);
-        top = begun ? max(top, score) : score;
-        begun = true;
+    static void define(const Team&, const Problem<attention>& p, const Io& io, std::int64_t block) {
+      const attention_detail::Formula<R> f{p};
+      const std::int64_t h = block / f.queries, i = block % f.queries;
+      const auto takes = [&](std::int64_t j) { return f.takes(io, bias, mask, i, j); };
+      std::int64_t taken = 0;
+      R top = from<R>(0.0), sum = from<R>(0.0);
+      for (std::int64_t j = 0; j < f.keys; ++j) {
+        if (!takes(j)) continue;
+        const R score = f.score(io, q, k, bias, h, i, j);
+        io.put(s, f.at_pair(h, i, j), score);
+        top = taken == 0 ? score : max(top, score);
+        ++taken;
       }
-      R sum = zero;
-      for (std::int64_t j = 0; j < r.keys; ++j)
-        if (seen(j)) sum = sum + exp(io.get(s, r.s + j) - top);
-      for (std::int64_t j = 0; j < r.keys; ++j)
-        if (seen(j)) io.put(s, r.s + j, exp(io.get(s, r.s + j) - top));
-      for (std::int64_t c = 0; c < r.d; ++c) {
-        R value = zero;
-        double gauge = 0;
-        for (std::int64_t j = 0; j < r.keys; ++j) {
-          if (!seen(j)) continue;
-          const R term = io.get(s, r.s + j) * io.get(v, r.kv + j * r.d + c);
-          value = value + term;
-          gauge += magnitude(term);
-        }
-        io.put(o, r.q + c, value / sum, gauge / magnitude(sum));
+      for (std::int64_t j = 0; j < f.keys; ++j) {
+        if (!takes(j)) continue;
+        const R weight = exp(io.get(s, f.at_pair(h, i, j)) - top);
+        io.put(s, f.at_pair(h, i, j), weight);
+        sum = sum + weight;
       }
-      const R log_sum = log(sum);
-      io.put(lse, r.row, top + log_sum, magnitude(top) + magnitude(log_sum));
+      for (std::int64_t c = 0; c < f.d; ++c) {
+        GaugedSum<R> value;  // 0 of no keys
+        for (std::int64_t j = 0; j < f.keys; ++j)
+          if (takes(j)) value.add(io.get(s, f.at_pair(h, i, j)) * io.get(v, f.at_key(h, j, c)));
+        io.put(o, f.at_query(h, i, c), taken == 0 ? value : value / sum);
+      }
+      io.put(lse, block,
+             taken == 0 ? gauged_sum(from<R>(-std::numeric_limits<double>::infinity()))
+                        : gauged_sum(top, log(sum)));
     }
 
     template <class T, class Team, class Io>

@@ -1,4 +1,4 @@
-// One query row of attention: where its tensors begin, and which keys it sees.
+// One query row of attention as kernels take it: where its tensors begin, and which keys it sees.
 #pragma once
 
 #include <limits>

@@ -15,16 +15,14 @@ struct cross_entropy::backward {
 
   /// The upstream gradient of every row that is not ignored: dreduced, for the mean over their
   /// number.
-  struct upstream : one_block {
+  struct upstream : blocks_along<>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{scale};
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team&, const Problem<cross_entropy>& p, const Io& io,
                                   std::int64_t) {
       if (p.attributes.reduction == Reduction::none) return;
-      std::int64_t counted = 0;
-      for (std::int64_t i = 0; i < p.sizes[0]; ++i)
-        counted += io.index(targets, i) == p.attributes.ignore_index ? 0 : 1;
+      const std::int64_t counted = defined_count(p, io, targets);
       const bool divides = p.attributes.reduction == Reduction::mean && counted > 0;
       io.put(scale, 0,
              divides ? io.get(dreduced, 0) / from<R>(static_cast<double>(counted))
@@ -35,9 +33,7 @@ struct cross_entropy::backward {
     OPBOUND_HD static void kernel(const Team& team, const Problem<cross_entropy>& p, const Io& io,
                                   std::int64_t) {
       if (p.attributes.reduction == Reduction::none) return;
-      const std::int64_t counted = count_of(team, p.sizes[0], [&](std::int64_t i) {
-        return io.index(targets, i) != p.attributes.ignore_index;
-      });
+      const std::int64_t counted = counted_targets(team, p, io, targets);
       const bool divides = p.attributes.reduction == Reduction::mean && counted > 0;
       team.map(1, [&](std::int64_t) {
         const T g = io.get(dreduced, 0);
@@ -46,21 +42,18 @@ struct cross_entropy::backward {
     }
   };
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{dlogits};
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[1];
-    }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<cross_entropy>& p, const Io& io,
                                   std::int64_t row) {
       const std::int64_t n = p.sizes[1], first = row * n, target = io.index(targets, row);
-      const Target kind = kind_of(p, target);
       const double top = team.max(n, [&](std::int64_t j) { return io.exact(logits, first + j); });
-      const bool has_number = top - top == 0;
-      if (kind == Target::ignored || kind == Target::outside || !has_number) {
-        const R all = kind == Target::ignored ? from<R>(0.0) : not_a_number<R>();
+      const bool is_ignored = target == p.attributes.ignore_index;
+      const bool has_gradient = top - top == 0 && 0 <= target && target <= n - 1;
+      if (is_ignored || !has_gradient) {
+        const R all = is_ignored ? from<R>(0.0) : not_a_number<R>();
         return team.map(n, [&](std::int64_t j) { io.put(dlogits, first + j, all); });
       }
       const bool has_one = p.attributes.reduction != Reduction::none;
@@ -76,8 +69,7 @@ struct cross_entropy::backward {
                                   : exp(io.get(logits, first + j) - io.get(lse, row));
         R q = s / from<R>(static_cast<double>(n));
         if (j == target) q = q + (from<R>(1.0) - s);
-        io.put(dlogits, first + j, g * (probability - q),
-               magnitude(g) * (magnitude(probability) + magnitude(q)));
+        io.put(dlogits, first + j, g * gauged_sum(probability, -q));
       });
     }
 

@@ -12,9 +12,8 @@ struct cross_entropy::forward {
       scratch("token_loss", "rows"),    out("loss", "rows").as("compute"),
       out("lse", "rows").as("compute"), out("reduced", "one")};
 
-  struct rows : row_blocks {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 3> outputs{token_loss, loss, lse};
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<cross_entropy>& p, const Io& io,
@@ -26,27 +25,25 @@ struct cross_entropy::forward {
       const R log_sum = has_number
                             ? log(team.sum(n, [&](std::int64_t j) { return exp(shifted(j)); }))
                             : not_a_number<R>();
-      if (!p.attributes.recompute)
-        io.put(lse, row, from<R>(top) + log_sum, abs(top) + magnitude(log_sum));
+      if (!p.attributes.recompute) io.put(lse, row, gauged_sum(from<R>(top), log_sum));
 
       const std::int64_t target = io.index(targets, row);
-      const Target kind = kind_of(p, target);
-      R value = from<R>(0.0);
-      double gauge = 0;
-      if (kind == Target::outside || (kind == Target::valid && !has_number)) {
-        value = not_a_number<R>();
-      } else if (kind == Target::valid) {
+      const bool is_ignored = target == p.attributes.ignore_index;
+      const bool has_loss = has_number && 0 <= target && target <= n - 1;
+      GaugedSum<R> value;  // 0 of an ignored target
+      if (!is_ignored && !has_loss) {
+        value = gauged_sum(not_a_number<R>());
+      } else if (!is_ignored) {
         R expected = shifted(target);  // sum_j q_j (x_j - max)
         if (p.attributes.label_smoothing > 0) {
           const R s = from<R>(p.attributes.label_smoothing);
           const R mean = team.sum(n, shifted) / from<R>(static_cast<double>(n));
           expected = (from<R>(1.0) - s) * expected + s * mean;
         }
-        value = log_sum - expected;
-        gauge = magnitude(log_sum) + magnitude(expected);
+        value = gauged_sum(log_sum, -expected);
       }
       io.put(token_loss, row, value);
-      io.put(loss, row, value, gauge);
+      io.put(loss, row, value);
     }
 
     template <class T, class Team, class Io>
@@ -72,21 +69,13 @@ struct cross_entropy::forward {
         const T none = not_a_number<T>();
         return put(none, none);
       }
-      const bool has_log1p = p.variant == log1p_form;
-      // log1p takes exp(0) = 1 out of the sum, so that its maximum must be the number itself;
-      // otherwise neither lse nor the loss depends on what is subtracted
-      const T peak = has_log1p ? x(top.index) : pivot(x(top.index));
-      const auto power = [&](std::int64_t j) { return exp(x(j) - peak); };
-      const T log_sum =
-          has_log1p
-              ? log1p(team.sum(n - 1, [&](std::int64_t k) { return power(k + (k >= top.index)); }))
-              : log(team.sum(n, power));
-      const T row_lse = peak + log_sum;
-      const T value =
-          kind != Target::valid ? from<T>(0.0)
-          : p.variant == lse_minus_target
-              ? row_lse - expected(team, p, n, target, x)
-              : log_sum + expected(team, p, n, target, [&](std::int64_t j) { return peak - x(j); });
+      const LogSum<T> sum = log_sum_exp(team, n, x, top, p.variant == log1p_form);
+      const T row_lse = sum.peak + sum.log_sum;
+      const T value = kind != Target::valid ? from<T>(0.0)
+                      : p.variant == lse_minus_target
+                          ? row_lse - expected(team, p, n, target, x)
+                          : sum.log_sum + expected(team, p, n, target,
+                                                   [&](std::int64_t j) { return sum.peak - x(j); });
       put(row_lse, value);
     }
 
@@ -103,16 +92,14 @@ struct cross_entropy::forward {
     }
   };
 
-  struct reduction : one_block {
+  struct reduction : blocks_along<>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{reduced};
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<cross_entropy>& p, const Io& io,
                                   std::int64_t) {
       if (p.attributes.reduction == Reduction::none) return;
-      std::int64_t counted = 0;
-      for (std::int64_t i = 0; i < p.sizes[0]; ++i)
-        counted += io.index(targets, i) == p.attributes.ignore_index ? 0 : 1;
+      const std::int64_t counted = defined_count(p, io, targets);
       const R sum = team.sum(p.sizes[0], [&](std::int64_t i) { return io.get(token_loss, i); });
       if (p.attributes.reduction == Reduction::sum)
         io.put(reduced, 0, sum);
@@ -125,9 +112,7 @@ struct cross_entropy::forward {
     OPBOUND_HD static void kernel(const Team& team, const Problem<cross_entropy>& p, const Io& io,
                                   std::int64_t) {
       if (p.attributes.reduction == Reduction::none) return;
-      const std::int64_t counted = count_of(team, p.sizes[0], [&](std::int64_t i) {
-        return io.index(targets, i) != p.attributes.ignore_index;
-      });
+      const std::int64_t counted = counted_targets(team, p, io, targets);
       const T sum = team.sum(p.sizes[0], [&](std::int64_t i) { return io.get(token_loss, i); });
       team.map(1, [&](std::int64_t) {
         if (p.attributes.reduction == Reduction::sum)

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "bounds/tracked_double_double.hpp"
+#include "ops/definition.hpp"
 #include "ops/instantiate/walk.hpp"
 #include "reference/enclosure.hpp"
 #include "reference/mpfr.hpp"

@@ -29,16 +29,17 @@ struct DeviceOf {
   static void reference(const Call& c, std::span<const DeviceReference> to);
 };
 
-template <class Pass>
+template <class O, class Pass>
 PassInfo pass_info() {
   static_assert(Pass::tensors.size() <= max_tensors);
   PassInfo info{Pass::tensors, {}};
   detail::for_each_part<Pass>([&]<class Part>() {
-    info.parts.push_back(
-        {{Part::outputs.begin(), Part::outputs.end()},
-         [](const Sizes& s) { return Part::blocks(s); },
-         [](const Sizes& s, int t, std::int64_t i) { return Part::block_of(s, t, i); },
-         [](const Sizes& s) { return Part::longest_sum(s); }});
+    info.parts.push_back({{Part::outputs.begin(), Part::outputs.end()},
+                          [](const Sizes& s) { return Part::blocks(s); },
+                          [](const Sizes& s, int t, std::int64_t i) {
+                            return detail::block_of<O, Pass, Part>(s, t, i);
+                          },
+                          [](const Sizes& s) { return detail::longest_sum<Part>(s); }});
   });
   return info;
 }
@@ -54,7 +55,7 @@ Op describe() {
   op.variants = O::variants;
   op.attributes = attribute_specs<O>();
   op.default_attributes = to_bytes(A{});
-  op.allows = [](const AttributeBytes& a, int v) { return O::allows(from_bytes<A>(a), v); };
+  op.allows = [](const AttributeBytes& a, int v) { return detail::allows<O>(from_bytes<A>(a), v); };
   op.has_tensor = [](const AttributeBytes& a, std::string_view tensor) {
     if constexpr (requires { O::has_tensor(A{}, tensor); })
       return O::has_tensor(from_bytes<A>(a), tensor);
@@ -68,8 +69,8 @@ Op describe() {
     if constexpr (requires { O::refuses_storage(f); }) return O::refuses_storage(f);
     return {};
   };
-  op.forward = pass_info<typename O::forward>();
-  if constexpr (detail::HasBackward<O>) op.backward = pass_info<typename O::backward>();
+  op.forward = pass_info<O, typename O::forward>();
+  if constexpr (detail::HasBackward<O>) op.backward = pass_info<O, typename O::backward>();
   op.run = &KernelOf<O>::run;
   op.bound = &BoundOf<O>::run;
   op.reference_dd = &ReferenceOf<O>::run_dd;

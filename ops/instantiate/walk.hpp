@@ -8,6 +8,7 @@
 #include "ops/io.hpp"
 #include "ops/op.hpp"
 #include "ops/parallel.hpp"
+#include "ops/precision.hpp"
 
 namespace opbound::detail {
 
@@ -36,6 +37,13 @@ constexpr bool reads_saved_tensors() {
   return false;
 }
 
+/// May a kernel of this variant have these attributes? Any may, unless the op says otherwise.
+template <class Op>
+constexpr bool allows(const typename Op::Attributes& a, int variant) {
+  if constexpr (requires { Op::allows(a, variant); }) return Op::allows(a, variant);
+  return true;
+}
+
 /// The place of the forward tensor with this name, or -1.
 template <class Op>
 int place_in_forward(std::string_view name) {
@@ -44,28 +52,71 @@ int place_in_forward(std::string_view name) {
   return -1;
 }
 
+/// The place of a dimension in the op's list, or -1.
+template <class Op>
+constexpr int dim_named(std::string_view name) {
+  for (std::size_t i = 0; i < Op::dims.size(); ++i)
+    if (Op::dims[i] == name) return static_cast<int>(i);
+  return -1;
+}
+
+/// Has every output of a part all the dimensions that its blocks run along?
+template <class Op, class Pass, class Part>
+constexpr bool outputs_have_places() {
+  for (const int t : Part::outputs) {
+    const TensorSpec spec = Pass::tensors[static_cast<std::size_t>(t)];
+    for (const int dim : Part::along) {
+      bool has_it = false;
+      for (const auto name : spec.dims) has_it = has_it || dim_named<Op>(name) == dim;
+      if (!has_it) return false;
+    }
+  }
+  return true;
+}
+
+/// The block of a part that makes this element, row-major, of one of its outputs.
+template <class Op, class Pass, class Part>
+std::int64_t block_of(const Sizes& s, int tensor, std::int64_t element) {
+  static_assert(outputs_have_places<Op, Pass, Part>());
+  const TensorSpec& spec = Pass::tensors[static_cast<std::size_t>(tensor)];
+  Sizes at{};
+  for (auto axis = static_cast<std::size_t>(spec.rank()); axis-- > 0;) {
+    const auto dim = static_cast<std::size_t>(dim_named<Op>(spec.dims[axis]));
+    at[dim] = element % s[dim];
+    element /= s[dim];
+  }
+  std::int64_t place = 0;
+  for (const int dim : Part::along) {
+    const auto d = static_cast<std::size_t>(dim);
+    place = place * s[d] + at[d];
+  }
+  return place / Part::places_each;
+}
+
+/// Terms in the longest reduction of a part.
+template <class Part>
+std::int64_t longest_sum(const Sizes& s) {
+  if constexpr (requires { Part::longest_sum(s); }) return Part::longest_sum(s);
+  return 1;
+}
+
 /// Elements that one block of a part computes, about.
 template <class Part>
 std::int64_t work_of(const Call& c, std::span<const TensorView> views, std::int64_t blocks) {
   std::int64_t outputs = 0;
   for (const int t : Part::outputs) outputs += views[static_cast<std::size_t>(t)].count();
-  return blocks == 0 ? 0 : (outputs / blocks + 1) * (1 + Part::longest_sum(c.sizes) / 64);
+  return blocks == 0 ? 0 : (outputs / blocks + 1) * (1 + longest_sum<Part>(c.sizes) / 64);
 }
 
 /// Calls f.template operator()<T>() with the number type that a kernel computes in.
-template <class F>
+template <std::size_t I = 0, class F>
 decltype(auto) with_compute_type(const Format& compute, F f) {
-  switch (compute.kind) {
-    case Kind::fp64:
-      return f.template operator()<double>();
-    case Kind::bf16:
-      return f.template operator()<Rounded<bf16>>();
-    case Kind::fp16:
-      return f.template operator()<Rounded<fp16>>();
-    default:
-      require(compute.kind == Kind::fp32, "no kernel computes in this format");
-      return f.template operator()<float>();
+  constexpr Format format = compute_formats[I];
+  if constexpr (I + 1 < compute_formats.size()) {
+    if (compute != format) return with_compute_type<I + 1>(compute, f);
   }
+  require(compute == format, "no kernel computes in this format");
+  return f.template operator()<NumberOf<format>>();
 }
 
 }  // namespace opbound::detail

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "ops/layer_norm.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -20,13 +19,8 @@ struct layer_norm::backward {
     return (io.get(x, i) - io.get(mean, row)) * io.get(rstd, row);
   }
 
-  struct rows {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{dx};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int, std::int64_t i) {
-      return i / s[1];
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
 
     /// dx_j = rstd (g_j - sum_k g_k (1 + xhat_j xhat_k) / n)
     template <class R, class Team, class Io>
@@ -44,9 +38,9 @@ struct layer_norm::backward {
       const R g_sum = team.sum(n, upstream);
       const R projection = team.sum(n, [&](std::int64_t j) { return normalised(j) * upstream(j); });
       team.map(n, [&](std::int64_t j) {
-        const R g = upstream(j), constant = g_sum / size, along = normalised(j) * projection / size;
-        io.put(dx, first + j, (g - (constant + along)) * r,
-               magnitude(r) * (magnitude(g) + magnitude(constant) + magnitude(along)));
+        GaugedSum<R> sum = gauged_sum(upstream(j));
+        sum.add(gauged_sum(-(g_sum / size), -(normalised(j) * projection / size)));
+        io.put(dx, first + j, r * sum);
       });
     }
 
@@ -61,7 +55,8 @@ struct layer_norm::backward {
         const T upstream = io.get(dy, first + j);
         return a.affine == Affine::none
                    ? upstream
-                   : stored_in(a.xhat_format, upstream * weight_of(a, io.get(gamma, j)));
+                   : stored_in(a.xhat_format,
+                               upstream * norm_weight(a.weight_offset, io.get(gamma, j)));
       };
       const T g_sum = team.sum(n, g);
       const T dot = team.sum(n, [&](std::int64_t j) { return g(j) * xhat(j); });
@@ -73,35 +68,29 @@ struct layer_norm::backward {
         });
         return;
       }
-      const T g_mean = mean_of(p.variant, g_sum, n), dot_mean = mean_of(p.variant, dot, n);
+      const T g_mean = norm_mean(p.variant == reciprocal, g_sum, n),
+              dot_mean = norm_mean(p.variant == reciprocal, dot, n);
       team.map(n, [&](std::int64_t j) {
         io.put(dx, first + j, r * ((g(j) - g_mean) - xhat(j) * dot_mean));
       });
     }
   };
 
-  /// One block a column.
-  struct columns {
+  struct columns : blocks_along<1>, sums_over<0> {
     static constexpr std::array<int, 2> outputs{dgamma, dbeta};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[1]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[0]; }
 
     template <class R, class Team, class Io>
-    OPBOUND_HD static void define(const Team& team, const Problem<layer_norm>& p, const Io& io,
+    OPBOUND_HD static void define(const Team&, const Problem<layer_norm>& p, const Io& io,
                                   std::int64_t j) {
       const std::int64_t count = p.sizes[0], n = p.sizes[1];
-      const auto total = [&](int to, auto term) {
-        const R gauge = team.sum(count, [&](std::int64_t i) { return abs(term(i)); });
-        io.put(to, j, team.sum(count, term), magnitude(gauge));
-      };
       if (p.attributes.affine != Affine::none)
-        total(dgamma, [&](std::int64_t i) {
-          const R xhat = (io.get(x, i * n + j) - io.get(mean, i)) * io.get(rstd, i);
-          return xhat * io.get(dy, i * n + j);
-        });
+        io.put(dgamma, j, gauged_sum_of<R>(count, [&](std::int64_t i) {
+                 const R xhat = (io.get(x, i * n + j) - io.get(mean, i)) * io.get(rstd, i);
+                 return xhat * io.get(dy, i * n + j);
+               }));
       if (p.attributes.affine == Affine::weight_and_bias)
-        total(dbeta, [&](std::int64_t i) { return io.get(dy, i * n + j); });
+        io.put(dbeta, j,
+               gauged_sum_of<R>(count, [&](std::int64_t i) { return io.get(dy, i * n + j); }));
     }
 
     template <class T, class Team, class Io>

@@ -4,7 +4,6 @@
 #include "ops/layer_norm.hpp"
 #include "ops/layer_norm/theorem.hpp"
 #include "ops/layer_norm/welford.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -17,13 +16,8 @@ struct layer_norm::forward {
                                       out("mean", "rows").as("compute"),
                                       out("rstd", "rows").as("compute")};
 
-  struct rows {
+  struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 3> outputs{y, mean, rstd};
-    OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-    OPBOUND_HD static std::int64_t block_of(const Sizes& s, int tensor, std::int64_t i) {
-      return tensor == y ? i / s[1] : i;
-    }
-    OPBOUND_HD static std::int64_t longest_sum(const Sizes& s) { return s[1]; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<layer_norm>& p, const Io& io,
@@ -31,24 +25,22 @@ struct layer_norm::forward {
       const Attributes& a = p.attributes;
       const std::int64_t n = p.sizes[1], first = row * n;
       const R size = from<R>(static_cast<double>(n));
-      const R mu = team.sum(n, [&](std::int64_t j) { return io.get(x, first + j); }) / size;
+      const GaugedSum<R> average =
+          gauged_sum_of<R>(n, [&](std::int64_t j) { return io.get(x, first + j); }) / size;
+      const R mu = average.value;
       const R squares = team.sum(n, [&](std::int64_t j) {
         const R d = io.get(x, first + j) - mu;
         return d * d;
       });
       const R sigma = sqrt(squares / size + from<R>(a.eps));
-      const R size_of_x = team.sum(n, [&](std::int64_t j) { return abs(io.get(x, first + j)); });
-      io.put(mean, row, mu, magnitude(size_of_x / size));
+      io.put(mean, row, average);
       io.put(rstd, row, from<R>(1.0) / sigma);
       team.map(n, [&](std::int64_t j) {
         R out = (io.get(x, first + j) - mu) / sigma;
         if (a.affine != Affine::none) out = out * (from<R>(a.weight_offset) + io.get(gamma, j));
-        double gauge = magnitude(out);
-        if (a.affine == Affine::weight_and_bias) {
-          gauge += magnitude(io.get(beta, j));
-          out = out + io.get(beta, j);
-        }
-        io.put(y, first + j, out, gauge);
+        io.put(y, first + j,
+               a.affine == Affine::weight_and_bias ? gauged_sum(out, io.get(beta, j))
+                                                   : gauged_sum(out));
       });
     }
 
@@ -70,7 +62,7 @@ struct layer_norm::forward {
         const T centred = io.get(x, first + j) - s.pivot;
         const T c = p.variant == recentred ? centred - s.shift : centred;
         T out = stored_in(a.xhat_format, c * factor);
-        if (a.affine != Affine::none) out = out * weight_of(a, io.get(gamma, j));
+        if (a.affine != Affine::none) out = out * norm_weight(a.weight_offset, io.get(gamma, j));
         if (a.affine == Affine::weight_and_bias) out = out + io.get(beta, j);
         io.put(y, first + j, out);
       });
@@ -97,36 +89,37 @@ struct layer_norm::forward {
       const Moments<T> m = team.template reduce<MergeMoments>(n, [&](std::int64_t j) {
         return Moments<T>{1, load(j), from<T>(0.0)};
       });
-      return {m.mean, mean_of(welford, m.squares, n), m.mean, m.mean};
+      return {m.mean, norm_mean(false, m.squares, n), m.mean, m.mean};
     }
 
     /// Two passes, or one.
     template <class T, class Team, class Load>
     OPBOUND_HD static Statistics<T> summed(const Team& team, int variant, std::int64_t n,
                                            Load load) {
-      const T m = mean_of(variant, team.sum(n, load), n);
+      const T m = norm_mean(variant == reciprocal, team.sum(n, load), n);
       if (variant == one_pass) {
         const T square =
-            mean_of(variant, team.sum(n, [&](std::int64_t j) { return load(j) * load(j); }), n);
+            norm_mean(variant == reciprocal,
+                      team.sum(n, [&](std::int64_t j) { return load(j) * load(j); }), n);
         return {m, max(square - m * m, from<T>(0.0)), m, m};
       }
       const T squares = team.sum(n, [&](std::int64_t j) {
         const T c = load(j) - m;
         return c * c;
       });
-      return {m, mean_of(variant, squares, n), m, m};
+      return {m, norm_mean(variant == reciprocal, squares, n), m, m};
     }
 
     /// Whatever the pivot is, mean (x - pivot) is what it is off by.
     template <class T, class Team, class Load>
     OPBOUND_HD static Statistics<T> recentred_twice(const Team& team, std::int64_t n, Load load) {
-      const T m = pivot(mean_of(recentred, team.sum(n, load), n));
-      const T off = mean_of(recentred, team.sum(n, [&](std::int64_t j) { return load(j) - m; }), n);
+      const T m = pivot(norm_mean(false, team.sum(n, load), n));
+      const T off = norm_mean(false, team.sum(n, [&](std::int64_t j) { return load(j) - m; }), n);
       const T squares = team.sum(n, [&](std::int64_t j) {
         const T c = (load(j) - m) - off;
         return c * c;
       });
-      return {m + off, mean_of(recentred, squares, n), m, off};
+      return {m + off, norm_mean(false, squares, n), m, off};
     }
 
     /// LayerNormTheorem, then: xhat rounded to its format; weight: |w' - w| <= u |w| if it is a

@@ -1,9 +1,8 @@
 // A demonstration op: y = x^2. Kept out of ops/ so that a test can add it to a copy of the tree.
 #pragma once
 
-#include "ops/describe.hpp"
+#include "ops/blocks.hpp"
 #include "ops/number.hpp"
-#include "ops/team.hpp"
 
 namespace opbound {
 
@@ -15,17 +14,13 @@ struct square {
   struct Attributes {};
   static constexpr std::tuple<> attributes{};
   static constexpr std::array variants{Variant{"product", "x x"}};
-  static constexpr bool allows(const Attributes&, int) { return true; }
 
   struct forward {
     enum { x, y };
     static constexpr std::array tensors{in("x", "n"), out("y", "n")};
 
-    struct elements {
+    struct elements : blocks_along<0> {
       static constexpr std::array<int, 1> outputs{y};
-      OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0]; }
-      OPBOUND_HD static std::int64_t block_of(const Sizes&, int, std::int64_t i) { return i; }
-      OPBOUND_HD static std::int64_t longest_sum(const Sizes&) { return 1; }
 
       template <class R, class Team, class Io>
       OPBOUND_HD static void define(const Team& team, const Problem<square>&, const Io& io,
