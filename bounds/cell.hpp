@@ -40,8 +40,9 @@ OPBOUND_HD inline Difference difference(const Exact& y, double anchor) {
   const Pair first = two_sum(y.high, -anchor);
   if (!std::isfinite(first.sum))  // beyond the largest double
     return first.sum > 0 ? Difference{largest, infinite} : Difference{-infinite, -largest};
-  const Pair rest = two_sum(first.rest, y.low);
-  const Pair d = two_sum(first.sum, rest.sum);
+  const bool is_double = y.low == 0;  // then first is all there is
+  const Pair rest = is_double ? Pair{first.rest, 0} : two_sum(first.rest, y.low);
+  const Pair d = is_double ? first : two_sum(first.sum, rest.sum);
   if (y.radius == 0 && rest.rest == 0 && d.rest == 0) return {d.sum, d.sum};
   const double slack =
       (y.radius + 0x1p-52 * (std::fabs(d.sum) + std::fabs(rest.sum))) * (1 + 0x1p-50) + tiny;
@@ -58,6 +59,7 @@ struct Reach {
 OPBOUND_HD inline Reach reach_of(const Exact& y, double bound) {
   const Pair first = two_sum(y.high, bound);
   if (!std::isfinite(first.sum)) return {first.sum, 0};
+  if (y.low == 0) return {first.sum, (first.rest > 0) - (first.rest < 0)};
   const Pair low = two_sum(first.rest, y.low);
   const Pair all = two_sum(first.sum, low.sum);
   const double rest = all.rest != 0 ? all.rest : low.rest;
@@ -79,6 +81,12 @@ OPBOUND_HD inline double ordinal(const Format& f, double x) {
   return x < 0 ? -n : n;
 }
 
+/// e / ulp(x), which is a power of two: exact but for underflow.
+OPBOUND_HD inline double in_ulp(const Format& f, double e, double x) {
+  const int q = detail::quantum_exponent(f, x);
+  return q > -1000 ? e * power_of_two(-q) : e / power_of_two(q);
+}
+
 OPBOUND_HD inline bool is_power_of_two(double x) {
   return std::bit_cast<std::uint64_t>(x) << 12 == 0;
 }
@@ -89,17 +97,30 @@ OPBOUND_HD inline double stored(const Format& f, double x) {
   return std::isnan(s) ? std::copysign(infinite, x) : s;
 }
 
+/// The double next to a finite x, above it or below.
+OPBOUND_HD inline double next_to(double x, bool above) {
+  if (x == 0) return above ? tiny : -tiny;
+  const std::uint64_t step = (x > 0) == above ? 1ULL : ~0ULL;  // a magnitude's bits count upwards
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) + step);
+}
+
 /// RN of a reach: rounded to odd first, so that what is left of the sum decides ties.
 OPBOUND_HD inline double stored(const Format& f, const Reach& r) {
   const bool is_odd = std::bit_cast<std::uint64_t>(r.value) % 2 != 0;
-  if (r.rest == 0 || is_odd) return stored(f, r.value);
-  return stored(f, std::nextafter(r.value, r.rest * infinite));
+  return stored(f, r.rest == 0 || is_odd ? r.value : next_to(r.value, r.rest > 0));
 }
 
 /// The largest value of f at most x, or (up) the smallest at least x.
 OPBOUND_HD inline double toward(const Format& f, const Reach& r, bool up) {
   const bool past = up ? r.rest > 0 : r.rest < 0;
-  const double x = past ? std::nextafter(r.value, r.rest * infinite) : r.value;
+  if (f.kind == Kind::fp32) {
+    const auto t = static_cast<float>(r.value);
+    if (past ? t != r.value && (t > r.value) == up : up ? t >= r.value : t <= r.value) return t;
+    if (t == 0) return up ? f.smallest_subnormal() : -f.smallest_subnormal();
+    const std::uint32_t step = (t > 0) == up ? 1U : ~0U;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(t) + step);
+  }
+  const double x = past ? next_to(r.value, up) : r.value;
   const double t = truncate_to(f, x);
   if (t == x || (t < x) != up || !std::isfinite(t)) return t;
   const double next = t + ulp(f, t) * (up ? 1 : -1);
@@ -143,7 +164,7 @@ OPBOUND_HD inline Cell cell_of(const Format& f, double s) {
 
 /// The sign of a sum, exactly: an expansion of non-overlapping numbers of rising magnitude, grown
 /// by one number at a time (Shewchuk 1997, theorem 10); its last number has the sum's sign.
-OPBOUND_HD inline int sign_of_sum(std::array<double, 5> terms) {
+OPBOUND_RARE OPBOUND_HD inline int sign_of_sum(std::array<double, 5> terms) {
   double most = 0;
   for (const double t : terms) most = std::fmax(most, std::fabs(t));
   std::array<double, 5> expansion{};
@@ -172,6 +193,12 @@ class Outside {
     least_ = std::fmax(above.low, -below.high);
     most_ = std::fmax(above.high, -below.low);
   }
+  /// Of the cell that is the point s alone; `from` is difference(y, s).
+  OPBOUND_HD Outside(const Exact& y, double s, const Difference& from)
+      : y_(y),
+        cell_{s, s, true},
+        least_(std::fmax(from.low, -from.high)),
+        most_(std::fmax(from.high, -from.low)) {}
   /// How far outside the better end of [low, high] is, or less; negative inside.
   OPBOUND_HD double least() const { return least_; }
   OPBOUND_HD bool is_closed() const { return cell_.closed; }

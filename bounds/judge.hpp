@@ -41,6 +41,12 @@ OPBOUND_HD inline bool rounds_to(const Exact& y, double s, const Store& store) {
 OPBOUND_HD inline double acceptable_values(const Exact& y, double bound, const Store& store) {
   if (!(bound < infinite)) return infinite;
   const Format& f = store.format;
+#ifdef __CUDA_ARCH__
+  // rounded down twice is rounded down once: the same numbers in four instructions
+  if (f.kind == Kind::fp32 && !store.rounds && y.low == 0 && std::fabs(y.high) < f.largest() / 2)
+    return std::fmax(0.0, ordinal(f, __double2float_rd(__dadd_rd(y.high, bound))) -
+                              ordinal(f, __double2float_ru(__dadd_ru(y.high, -bound))) + 1);
+#endif
   const Reach from = reach_of(y, -bound), to = reach_of(y, bound);
   double first = store.rounds ? stored(f, from) : toward(f, from, true);
   double last = store.rounds ? stored(f, to) : toward(f, to, false);
@@ -54,8 +60,8 @@ OPBOUND_HD inline double acceptable_values(const Exact& y, double bound, const S
 
 /// Both kinds are classes, not numbers: only the same class will do. Of an infinity nothing is
 /// known where the bound is infinite: a partial sum that overflowed may meet it as a NaN.
-OPBOUND_HD inline Judgement judge_special(const Exact& exact, double bound, double got,
-                                          const Store& store, bool claims_nan) {
+OPBOUND_RARE OPBOUND_HD inline Judgement judge_special(const Exact& exact, double bound, double got,
+                                                       const Store& store, bool claims_nan) {
   const bool wants_nan = exact.kind == Exact::Class::nan;
   const bool nan_is_infinity = !store.format.has_infinity();
   bool same =
@@ -74,8 +80,8 @@ OPBOUND_HD inline Judgement judge_special(const Exact& exact, double bound, doub
 /// The exact value is a number beyond every double, so every format overflows; how far beyond is
 /// not known. A finite s is too small for certain only if even 2^1024 - 2^970, where doubles begin
 /// to overflow, is more than the bound away.
-OPBOUND_HD inline Judgement judge_beyond(const Exact& y, double bound, double got,
-                                         const Store& store) {
+OPBOUND_RARE OPBOUND_HD inline Judgement judge_beyond(const Exact& y, double bound, double got,
+                                                      const Store& store) {
   Judgement j;
   const bool infinity = std::isnan(got) ? store.format.overflow == Overflow::to_nan
                                         : store.format.overflow != Overflow::saturate &&
@@ -98,7 +104,7 @@ OPBOUND_HD inline Judgement judge_beyond(const Exact& y, double bound, double go
 }
 
 /// No rounding of a number gives `got`: NaN, or an infinity of a format that saturates.
-OPBOUND_HD inline Judgement judge_impossible(double bound) {
+OPBOUND_RARE OPBOUND_HD inline Judgement judge_impossible(double bound) {
   Judgement j;
   j.verdict = bound < infinite ? Verdict::exceeds : Verdict::vacuous;
   j.ratio = j.error_ulp = infinite;
@@ -145,9 +151,10 @@ OPBOUND_HD inline Judgement judge(const Exact& exact, double bound, double gauge
   const bool is_own_infinity = std::isinf(s) && !store.rounds;
   const double reach =
       is_own_infinity && bound < rounding::infinite ? rounding::overflow_bound(f) : bound;
-  const rounding::Outside outside(exact, store.rounds || is_own_infinity
-                                             ? rounding::cell_of(f, s)
-                                             : rounding::Cell{s, s, true});
+  const bool is_point = !store.rounds && !is_own_infinity;
+  const rounding::Difference from = rounding::difference(exact, s);
+  const rounding::Outside outside = is_point ? rounding::Outside(exact, s, from)
+                                             : rounding::Outside(exact, rounding::cell_of(f, s));
   const bool is_rounded = rounding::rounds_to(exact, s, store);
   Judgement j;
   j.ratio = is_rounded        ? 0
@@ -165,8 +172,7 @@ OPBOUND_HD inline Judgement judge(const Exact& exact, double bound, double gauge
     if (j.ratio <= 1) j.ratio = std::nextafter(1.0, 2.0);  // a tie that goes the other way
   }
   if (std::isfinite(s)) {
-    const rounding::Difference error = rounding::difference(exact, s);
-    j.error_ulp = -(error.low / 2 + error.high / 2) / ulp(f, exact.high);
+    j.error_ulp = -rounding::in_ulp(f, from.low / 2 + from.high / 2, exact.high);
   } else if (!is_rounded) {
     j.error_ulp = rounding::infinite;
     j.nonfinite_mismatch = j.verdict != Verdict::within;

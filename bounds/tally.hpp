@@ -7,6 +7,7 @@
 
 #include "bounds/judge.hpp"
 #include "ops/tensor.hpp"
+#include "reports/ulp_histogram.hpp"
 
 namespace opbound {
 

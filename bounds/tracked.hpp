@@ -228,7 +228,7 @@ OPBOUND_HD Propagated propagate_product(Tracked<T, K> a, Tracked<T, K> b) {
     return times(x, ey) + times(y, ex) + times(ex, ey);
   };
   return {combined(a.far(), b.far(), a.radius, b.radius) + unknown_zero(a, b),
-          combined(a.size(), b.size(), a.spread, b.spread)};
+          K::foreign ? combined(a.size(), b.size(), a.spread, b.spread) : 0};
 }
 }  // namespace detail
 
@@ -253,12 +253,14 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> 
   // |a'/b' - a/b| <= (ra + |a'/b'| rb) / (|b'| - rb), |a'/b'| <= far(a) / near(b)
   const double lowest = b.near() * detail::shrink - b.radius;
   if (!(lowest > 0)) return detail::not_finite<T, K>(quotient, false);
-  const double largest = detail::over(a.far(), b.near() * detail::shrink);
-  const detail::Propagated p{
-      detail::over(a.radius + detail::times(largest, b.radius), lowest * detail::shrink),
-      detail::over(
-          a.spread + detail::times(detail::over(a.size(), b.size() * detail::shrink), b.spread),
-          b.near() * detail::shrink)};
+  const double near = b.near() * detail::shrink;
+  const double of_divisor =
+      b.radius == 0 ? 0 : detail::times(detail::over(a.far(), near), b.radius);
+  detail::Propagated p{detail::over(a.radius + of_divisor, lowest * detail::shrink), 0};
+  if constexpr (K::foreign) {
+    const double of_size = detail::over(a.size(), b.size() * detail::shrink);
+    p.spread = detail::over(a.spread + detail::times(of_size, b.spread), near);
+  }
   return detail::finish<T, K>(quotient, p, Facts<T>::divide, Facts<T>::divide,
                               Facts<T>::exact_quotient(a.value, b.value, quotient));
 }

@@ -103,18 +103,27 @@ OPBOUND_HD double largest_exact(Function f, T value) {
   return abs(to_double(value)) * (1 + 2 * e.relative) + e.absolute;
 }
 
+/// At least expm1(r), r >= 0. Below 2^-7 the rest of the series after r^3/6 is below 0.0004 r^3.
+OPBOUND_HD inline double expm1_above(double r) {
+  return r < 0x1p-7 ? r * (1 + r * (0.5 + r * 0.1671)) : expm1(r);
+}
+
 /// exp-like: f(a') <= E exp(s d), |f(a') - f(a)| <= f(a') expm1(s r); s = 1 or ln 2, E >= f(ours).
-/// Neither is more than the larger of the two values, f at the upper end.
+/// Neither is more than the larger of the two values, f at the upper end: where E is much larger
+/// than f, because of underflow, that is less.
 template <class T, class K>
-OPBOUND_HD Propagated propagate_exponential(Tracked<T, K> a, double largest, double scale) {
-  const double d = up(scale * a.spread), r = up(scale * a.radius);
+OPBOUND_HD Propagated propagate_exponential(Tracked<T, K> a, double largest, double scale,
+                                            bool may_underflow) {
+  const double r = up(scale * a.radius), d = K::foreign ? up(scale * a.spread) : 0;
+  Propagated p{times(largest, expm1_above(r)), 0};
+  if constexpr (K::foreign) p = {times(times(largest, exp(d)), expm1(r)), times(largest, expm1(d))};
+  if (!may_underflow) return p;
   const double at = scale * to_double(a);
   const double end = at + magnitude(at) * 0x1p-49 + d;
   const auto capped = [](double x, double top) {
     return min(x, up(max(exp(top + magnitude(top) * 0x1p-50), Facts<T>::negligible)));
   };
-  return {capped(times(times(largest, exp(d)), expm1(r)), end + r),
-          capped(times(largest, expm1(d)), end)};
+  return {capped(p.radius, end + r), capped(p.spread, end)};
 }
 
 template <class T, class K>
@@ -123,11 +132,14 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> exponential(Function f, Tracked<T, K> a, 
   if (!is_finite(to_double(value)))
     return not_finite<T, K>(value, is_exact_infinity(a) || is_certain_nan(a));
   if (is_exact_infinity(a)) return Tracked<T, K>(value);
+  // Only next to the underflow threshold eta is not lost in the relative error.
+  const LocalError e = Facts<T>::function(f);
   const double at = to_double(a);
-  const double cap = at < 0 ? exp(scale * at * shrink) : infinite;
+  const bool may_underflow = at < 0 && to_double(value) * e.relative < 0x1p20 * e.absolute;
+  const double cap = may_underflow ? exp(scale * at * shrink) : infinite;
   const double largest = min(largest_exact(f, value), up(max(cap, Facts<T>::negligible)));
-  return finish_vanishing<T, K>(f, value, propagate_exponential(a, largest, scale), cap,
-                                at == 0 && is_exactly(value, 1));
+  return finish_vanishing<T, K>(f, value, propagate_exponential(a, largest, scale, may_underflow),
+                                cap, at == 0 && is_exactly(value, 1));
 }
 
 /// log-like of a positive s (s = a, or 1 + a): |log s' - log s| <= -log1p(-r / s').
@@ -229,10 +241,11 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> erfc(Tracked<T, K> a) {
   const T value = erfc(a.value);
   if (!detail::is_finite(to_double(value)))
     return detail::not_finite<T, K>(value, detail::is_certain_nan(a));
-  const double slope = detail::erf_slope(detail::nearest_argument(a));
+  const bool is_exact_argument = a.radius == 0 && a.spread == 0;
+  const double slope = is_exact_argument ? 0 : detail::erf_slope(detail::nearest_argument(a));
   const double at = to_double(a);
-  const double cap =
-      at > 0 ? exp(-(at * at) * detail::shrink) : detail::infinite;  // erfc(t) <= exp(-t^2)
+  const double cap = at > 0 && to_double(value) == 0 ? exp(-(at * at) * detail::shrink)
+                                                     : detail::infinite;  // erfc(t) <= exp(-t^2)
   return detail::finish_vanishing<T, K>(
       Function::erfc, value, {detail::times(slope, a.radius), detail::times(slope, a.spread)}, cap,
       (at == 0 && detail::is_exactly(value, 1)) || detail::is_exact_infinity(a));

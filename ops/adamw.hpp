@@ -97,15 +97,15 @@ struct adamw::forward {
 
     /// x^k = (x^(k/2))^2, times x where k is odd; the kernel has a way of its own.
     template <class R>
-    static R power(const R& x, std::int64_t k) {
+    OPBOUND_HD static R power(const R& x, std::int64_t k) {
       if (k == 0) return from<R>(1.0);
       const R half = power(x, k / 2);
       return k % 2 == 0 ? half * half : half * half * x;
     }
 
     template <class R, class Team, class Io>
-    static void define(const Team& team, const Problem<adamw>& p, const Io& io,
-                       std::int64_t block) {
+    OPBOUND_HD static void define(const Team& team, const Problem<adamw>& p, const Io& io,
+                                  std::int64_t block) {
       const Attributes& a = p.attributes;
       const detail::AdamwHyper h = hyper_of(a);
       const R one = from<R>(1.0), lr = from<R>(h.lr), b1 = from<R>(h.beta1), b2 = from<R>(h.beta2);

@@ -85,8 +85,8 @@ struct matmul::forward {
     static constexpr std::array<int, 1> outputs{d};
 
     template <class R, class Team, class Io>
-    static void define(const Team& team, const Problem<matmul>& p, const Io& io,
-                       std::int64_t block) {
+    OPBOUND_HD static void define(const Team& team, const Problem<matmul>& p, const Io& io,
+                                  std::int64_t block) {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
       each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t i = e / n, j = e % n;
@@ -150,8 +150,8 @@ struct matmul::backward {
     static constexpr std::array<int, 1> outputs{da};
 
     template <class R, class Team, class Io>
-    static void define(const Team& team, const Problem<matmul>& p, const Io& io,
-                       std::int64_t block) {
+    OPBOUND_HD static void define(const Team& team, const Problem<matmul>& p, const Io& io,
+                                  std::int64_t block) {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
       each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t i = e / k, t = e % k;
@@ -189,8 +189,8 @@ struct matmul::backward {
     static constexpr std::array<int, 1> outputs{db};
 
     template <class R, class Team, class Io>
-    static void define(const Team& team, const Problem<matmul>& p, const Io& io,
-                       std::int64_t block) {
+    OPBOUND_HD static void define(const Team& team, const Problem<matmul>& p, const Io& io,
+                                  std::int64_t block) {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
       each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t t = e / n, j = e % n;
@@ -228,7 +228,8 @@ struct matmul::backward {
     static constexpr std::array<int, 2> outputs{dc, dbias};
 
     template <class R, class Team, class Io>
-    static void define(const Team& team, const Problem<matmul>& p, const Io& io, std::int64_t j) {
+    OPBOUND_HD static void define(const Team& team, const Problem<matmul>& p, const Io& io,
+                                  std::int64_t j) {
       const std::int64_t m = p.sizes[0], n = p.sizes[1];
       if (p.attributes.beta != 0)
         team.map(m, [&](std::int64_t i) {

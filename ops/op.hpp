@@ -98,6 +98,9 @@ struct PassInfo {
 /// Blocks of each part that a reference run shall compute; an empty optional means all.
 using BlockChoice = std::vector<std::optional<std::vector<std::int64_t>>>;
 
+struct Sweep;        // ops/sweep.hpp
+struct SweepResult;  // ops/sweep.hpp
+
 struct Op {
   std::string_view name;
   std::string_view math;
@@ -133,6 +136,13 @@ struct Op {
   void (*reference_mpfr)(const Call&, int bits, const BlockChoice&, ReferenceArrays&);
   /// The kernel's algorithm without rounding, at `bits` bits, for the chosen blocks; values only.
   void (*without_rounding)(const Call&, int bits, const BlockChoice&, ReferenceArrays&);
+
+  /// Runs [first, last) of elements of a sweep over one output (ops/sweep.hpp); false where that
+  /// output is not elementwise. On the device: started, not waited for; null without CUDA.
+  bool (*sweep)(const Sweep&, int output, std::int64_t count, std::int64_t first, std::int64_t last,
+                const SweepResult&);
+  bool (*sweep_on_device)(const Sweep&, int output, std::int64_t count, std::int64_t first,
+                          std::int64_t last, const SweepResult&);
 
   const PassInfo& pass(Direction d) const {
     return d == Direction::forward ? forward : backward.value();

@@ -172,19 +172,27 @@ OPBOUND_HD inline DoubleDouble erf_small(DoubleDouble x) {
   return x * polynomial<12, 9>(erf_series(), x * x);
 }
 
-/// exp(x^2) erfc(x) for x in [0, 26): a polynomial around the middle of x's interval (eight on [0,
-/// 1], eight in each octave above), truncated at 2^-111; terms in double add 2^-105. Error: c_0 1,
-/// (x - middle) times the rest at most 0.08 * 16, a sum 3, terms in double 2: below 8.
-OPBOUND_HD inline DoubleDouble scaled_erfc(DoubleDouble x) {
-  const std::uint64_t bits = std::bit_cast<std::uint64_t>(x.high);
+/// Where x in [0, 26) lies among erfcx_series's intervals: eight on [0, 1], eight in each octave
+/// above.
+struct ErfcxInterval {
+  int index;
+  double middle;
+};
+OPBOUND_HD inline ErfcxInterval erfcx_interval(double x) {
+  const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
   const int octave = static_cast<int>(bits >> 52) - 1023;
   const int eighth = static_cast<int>(bits >> 49) & 7;
-  const int linear = static_cast<int>(8 * x.high);
-  const bool is_below_one = x.high < 1;
-  const double middle =
-      is_below_one ? 0.125 * linear + 0.0625 : power_of_two(octave) * (1.0625 + 0.125 * eighth);
-  const int interval = is_below_one ? linear : 8 + 8 * octave + eighth;
-  return polynomial<13, 9>(erfcx_series(interval), add(x, -middle));
+  const int linear = static_cast<int>(8 * x);
+  if (x < 1) return {linear, 0.125 * linear + 0.0625};
+  return {8 + 8 * octave + eighth, power_of_two(octave) * (1.0625 + 0.125 * eighth)};
+}
+
+/// exp(x^2) erfc(x) for x in [0, 26): a polynomial around the middle of x's interval, truncated at
+/// 2^-111; terms in double add 2^-105. Error: c_0 1, (x - middle) times the rest at most 0.08 * 16,
+/// a sum 3, terms in double 2: below 8.
+OPBOUND_HD inline DoubleDouble scaled_erfc(DoubleDouble x) {
+  const ErfcxInterval at = erfcx_interval(x.high);
+  return polynomial<13, 9>(erfcx_series(at.index), add(x, -at.middle));
 }
 
 /// exp(-x^2) for |x| <= 26. x^2 is needed to an absolute error: A + rest, a pair and what is left

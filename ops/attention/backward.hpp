@@ -24,39 +24,44 @@ struct attention::backward {
     static constexpr std::array<int, 4> outputs{p, ds, row_term, dq};
 
     template <class R, class Team, class Io>
-    static void define(const Team&, const Problem<attention>& problem, const Io& io,
-                       std::int64_t block) {
+    OPBOUND_HD static void define(const Team& team, const Problem<attention>& problem, const Io& io,
+                                  std::int64_t block) {
       const attention_detail::Formula<R> f{problem};
       const std::int64_t h = block / f.queries, i = block % f.queries;
-      const R zero = from<R>(0.0);
-      const bool by_o = problem.attributes.row_term == RowTerm::stored_o;
-      R term = zero;
-      for (std::int64_t c = 0; by_o && c < f.d; ++c)
-        term = term + io.get(d_o, f.at_query(h, i, c)) * io.get(o, f.at_query(h, i, c));
-      for (std::int64_t j = 0; j < f.keys; ++j) {
+      const auto at = [&](std::int64_t j) { return f.at_pair(h, i, j); };
+      team.map(f.keys, [&](std::int64_t j) {
         const bool takes = f.takes(io, bias, mask, i, j);
-        R weight = zero, slope = zero;
+        R weight = from<R>(0.0), slope = from<R>(0.0);
         if (takes) weight = exp(f.score(io, q, k, bias, h, i, j) - io.get(lse, block));
         for (std::int64_t c = 0; takes && c < f.d; ++c)
           slope = slope + io.get(d_o, f.at_query(h, i, c)) * io.get(v, f.at_key(h, j, c));
-        io.put(p, f.at_pair(h, i, j), weight);
-        io.put(ds, f.at_pair(h, i, j), slope);
-        if (!by_o) term = term + weight * slope;
-      }
-      io.put(row_term, block, term);
-      for (std::int64_t c = 0; c < f.d; ++c) {
+        io.put(p, at(j), weight);
+        io.put(ds, at(j), slope);
+      });
+      team.barrier();
+      const R term = problem.attributes.row_term == RowTerm::stored_o
+                         ? team.sum(f.d,
+                                    [&](std::int64_t c) {
+                                      const std::int64_t e = f.at_query(h, i, c);
+                                      return io.get(d_o, e) * io.get(o, e);
+                                    })
+                         : team.sum(f.keys, [&](std::int64_t j) {
+                             return io.get(p, at(j)) * io.get(ds, at(j));
+                           });
+      team.map(1, [&](std::int64_t) { io.put(row_term, block, term); });
+      team.barrier();
+      team.map(f.d, [&](std::int64_t c) {
         GaugedSum<R> sum;
         for (std::int64_t j = 0; j < f.keys; ++j)
           if (f.takes(io, bias, mask, i, j))
-            sum.add(io.get(k, f.at_key(h, j, c)) *
-                    score_gradient<R>(io, block, f.at_pair(h, i, j)));
+            sum.add(io.get(k, f.at_key(h, j, c)) * score_gradient<R>(io, block, at(j)));
         io.put(dq, f.at_query(h, i, c), f.scale * sum);
-      }
+      });
     }
 
     /// dS_ij = P (dP - D); over the reals `ds` holds dP.
     template <class R, class Io>
-    static GaugedSum<R> score_gradient(const Io& io, std::int64_t row, std::int64_t at) {
+    OPBOUND_HD static GaugedSum<R> score_gradient(const Io& io, std::int64_t row, std::int64_t at) {
       return io.get(p, at) * gauged_sum(io.get(ds, at), -io.get(row_term, row));
     }
 
@@ -123,11 +128,11 @@ struct attention::backward {
     }
 
     template <class R, class Team, class Io>
-    static void define(const Team&, const Problem<attention>& problem, const Io& io,
-                       std::int64_t block) {
+    OPBOUND_HD static void define(const Team& team, const Problem<attention>& problem, const Io& io,
+                                  std::int64_t block) {
       const attention_detail::Formula<R> f{problem};
       const std::int64_t j = block % f.keys;
-      for (std::int64_t c = 0; c < f.d; ++c) {
+      team.map(f.d, [&](std::int64_t c) {
         GaugedSum<R> of_k, of_v;
         for (std::int64_t h = 0; h < f.heads; ++h)
           for (std::int64_t i = 0; i < f.queries; ++i) {
@@ -138,7 +143,7 @@ struct attention::backward {
           }
         io.put(dk, block * f.d + c, f.scale * of_k);
         io.put(dv, block * f.d + c, of_v);
-      }
+      });
     }
 
     template <class T, class Team, class Io>

@@ -17,20 +17,20 @@ struct Formula {
                                          : from<R>(1.0) / sqrt(from<R>(static_cast<double>(d)));
 
   /// Of element c of a query, of a key, and of the pair.
-  std::int64_t at_query(std::int64_t h, std::int64_t i, std::int64_t c) const {
+  OPBOUND_HD std::int64_t at_query(std::int64_t h, std::int64_t i, std::int64_t c) const {
     return (h * queries + i) * d + c;
   }
-  std::int64_t at_key(std::int64_t h, std::int64_t j, std::int64_t c) const {
+  OPBOUND_HD std::int64_t at_key(std::int64_t h, std::int64_t j, std::int64_t c) const {
     return (key_head(h) * keys + j) * d + c;
   }
-  std::int64_t at_pair(std::int64_t h, std::int64_t i, std::int64_t j) const {
+  OPBOUND_HD std::int64_t at_pair(std::int64_t h, std::int64_t i, std::int64_t j) const {
     return (h * queries + i) * keys + j;
   }
-  std::int64_t key_head(std::int64_t h) const { return h * kv_heads / heads; }
+  OPBOUND_HD std::int64_t key_head(std::int64_t h) const { return h * kv_heads / heads; }
 
   /// Does the sum over the keys of query i take in key j?
   template <class Io>
-  bool takes(const Io& io, int bias, int mask, std::int64_t i, std::int64_t j) const {
+  OPBOUND_HD bool takes(const Io& io, int bias, int mask, std::int64_t i, std::int64_t j) const {
     switch (problem.attributes.mask) {
       case attention::Mask::causal:
         return problem.attributes.causal_from == attention::Causal::first_key
@@ -49,8 +49,8 @@ struct Formula {
 
   /// s_ij = scale q_i . k_j + bias_ij
   template <class Io>
-  R score(const Io& io, int q, int k, int bias, std::int64_t h, std::int64_t i,
-          std::int64_t j) const {
+  OPBOUND_HD R score(const Io& io, int q, int k, int bias, std::int64_t h, std::int64_t i,
+                     std::int64_t j) const {
     R product = from<R>(0.0);
     for (std::int64_t c = 0; c < d; ++c)
       product = product + io.get(q, at_query(h, i, c)) * io.get(k, at_key(h, j, c));

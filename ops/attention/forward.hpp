@@ -25,34 +25,35 @@ struct attention::forward {
     using Row = attention_detail::Row;
 
     template <class R, class Team, class Io>
-    static void define(const Team&, const Problem<attention>& p, const Io& io, std::int64_t block) {
+    OPBOUND_HD static void define(const Team& team, const Problem<attention>& p, const Io& io,
+                                  std::int64_t block) {
       const attention_detail::Formula<R> f{p};
       const std::int64_t h = block / f.queries, i = block % f.queries;
       const auto takes = [&](std::int64_t j) { return f.takes(io, bias, mask, i, j); };
-      std::int64_t taken = 0;
-      R top = from<R>(0.0), sum = from<R>(0.0);
-      for (std::int64_t j = 0; j < f.keys; ++j) {
-        if (!takes(j)) continue;
-        const R score = f.score(io, q, k, bias, h, i, j);
-        io.put(s, f.at_pair(h, i, j), score);
-        top = taken == 0 ? score : max(top, score);
-        ++taken;
-      }
-      for (std::int64_t j = 0; j < f.keys; ++j) {
-        if (!takes(j)) continue;
-        const R weight = exp(io.get(s, f.at_pair(h, i, j)) - top);
-        io.put(s, f.at_pair(h, i, j), weight);
-        sum = sum + weight;
-      }
-      for (std::int64_t c = 0; c < f.d; ++c) {
+      const auto at = [&](std::int64_t j) { return f.at_pair(h, i, j); };
+      const R nothing = from<R>(0.0), lowest = from<R>(-std::numeric_limits<double>::infinity());
+      team.map(f.keys, [&](std::int64_t j) {
+        if (takes(j)) io.put(s, at(j), f.score(io, q, k, bias, h, i, j));
+      });
+      team.barrier();
+      const bool any = team.any(f.keys, takes);
+      const R top =
+          team.max(f.keys, [&](std::int64_t j) { return takes(j) ? io.get(s, at(j)) : lowest; });
+      team.map(f.keys, [&](std::int64_t j) {
+        if (takes(j)) io.put(s, at(j), exp(io.get(s, at(j)) - top));
+      });
+      team.barrier();
+      const R sum =
+          team.sum(f.keys, [&](std::int64_t j) { return takes(j) ? io.get(s, at(j)) : nothing; });
+      team.map(f.d, [&](std::int64_t c) {
         GaugedSum<R> value;  // 0 of no keys
         for (std::int64_t j = 0; j < f.keys; ++j)
-          if (takes(j)) value.add(io.get(s, f.at_pair(h, i, j)) * io.get(v, f.at_key(h, j, c)));
-        io.put(o, f.at_query(h, i, c), taken == 0 ? value : value / sum);
-      }
-      io.put(lse, block,
-             taken == 0 ? gauged_sum(from<R>(-std::numeric_limits<double>::infinity()))
-                        : gauged_sum(top, log(sum)));
+          if (takes(j)) value.add(io.get(s, at(j)) * io.get(v, f.at_key(h, j, c)));
+        io.put(o, f.at_query(h, i, c), any ? value / sum : value);
+      });
+      team.map(1, [&](std::int64_t) {
+        io.put(lse, block, any ? gauged_sum(top, log(sum)) : gauged_sum(lowest));
+      });
     }
 
     template <class T, class Team, class Io>

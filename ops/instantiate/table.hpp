@@ -76,7 +76,9 @@ Op describe() {
   op.reference_dd = &ReferenceOf<O>::run_dd;
   op.reference_mpfr = &ReferenceOf<O>::run_mpfr;
   op.without_rounding = &ReferenceOf<O>::run_without_rounding;
+  op.sweep = &SweepOf<O>::run;
 #ifdef OPBOUND_WITH_CUDA
+  op.sweep_on_device = &DeviceSweepOf<O>::run;
   op.run_on_device = &DeviceOf<O>::run;
   op.bound_on_device = &DeviceOf<O>::bound;
   op.reference_on_device = &DeviceOf<O>::reference;

@@ -1,0 +1,63 @@
+// Sweeps: an elementwise op over every pattern of its operands, one element a thread.
+#pragma once
+
+#include <cstdint>
+
+#include "bounds/tally.hpp"
+#include "ops/describe.hpp"
+#include "ops/op.hpp"
+
+namespace opbound {
+
+/// How the value of one input follows from an element's index.
+struct Operand {
+  enum class Values : std::uint8_t {
+    patterns,  ///< every bit pattern: the bits of index from `shift` on
+    drawn,     ///< both signs, magnitudes log-uniform in [2^-8, 2^8), by a hash of the index
+    absent     ///< takes no part
+  };
+  Values values = Values::absent;
+  Format format = fp32;
+  int shift = 0;
+  std::uint64_t seed = 0;
+
+  OPBOUND_HD double at(std::uint64_t index) const {
+    if (values == Values::patterns)
+      return decode(format, (index >> shift) & (~std::uint64_t{0} >> (64 - format.bits())));
+    if (values == Values::absent) return 0;
+    const std::uint64_t h = element_hash(static_cast<std::int64_t>(index), seed);
+    // a significand in [1, 2), a power of two, a sign: log-uniform by octaves
+    const double significand = 1 + static_cast<double>(h >> 12) * 0x1p-52;
+    const double size = significand * power_of_two(static_cast<int>(h & 15) - 8);
+    return round_to(format, (h & 16) != 0 ? -size : size);
+  }
+};
+
+/// What a sweep computes: a pass of an op on elements each of which is a problem of its own, all
+/// dimensions 1.
+struct Sweep {
+  Direction direction = Direction::forward;
+  AttributeBytes attributes{};
+  int variant = 0;
+  Format compute = fp32;
+  // by place in the pass's tensor list
+  Operand operand[max_tensors]{};
+  Element element[max_tensors]{};  ///< what the tensor is stored in
+  std::uint64_t every = 1;         ///< only each so-manieth index is taken, from 0 on
+
+  OPBOUND_HD std::uint64_t index_of(std::int64_t k) const {
+    return static_cast<std::uint64_t>(k) * every;
+  }
+};
+
+/// What sweeping elements [first, first + count) found of one output. On the device the addresses
+/// are the device's.
+struct SweepResult {
+  Tally* runs;                ///< one of each run of elements
+  std::uint64_t* histogram;   ///< UlpHistogram::most_entries; added to
+  std::int64_t* open;         ///< places k of elements that fp64 leaves open
+  std::uint64_t* open_count;  ///< added to, also beyond the room in `open`
+  std::uint64_t open_room;
+};
+
+}  // namespace opbound
