@@ -254,6 +254,13 @@ Judgement judge_beyond(const Exact& y, double bound, double got, const Store& st
   return j;
 }
 
+Judgement judge_unknown() {
+  Judgement j;
+  j.error_ulp = std::numeric_limits<double>::quiet_NaN();
+  j.is_error_known = false;
+  return j;
+}
+
 /// No rounding of a number gives `got`: NaN, or an infinity of a format that saturates.
 Judgement judge_impossible(double bound) {
   Judgement j;
@@ -278,7 +285,7 @@ Judgement judge(const Exact& exact, double bound, double gauge, double got, cons
   if (exact.kind != Exact::Class::finite && exact.kind != Exact::Class::beyond_double)
     return judge_special(exact, bound, got, store, claims_nan);
   if (exact.kind == Exact::Class::beyond_double) return judge_beyond(exact, bound, got, store);
-  if (!(exact.radius < infinite)) return {};
+  if (!(exact.radius < infinite)) return judge_unknown();
   const Format& f = store.format;
   const double s =
       std::isnan(got) && f.overflow == Overflow::to_nan ? std::copysign(infinite, exact.high) : got;
@@ -305,6 +312,7 @@ Judgement judge(const Exact& exact, double bound, double gauge, double got, cons
   if (std::isfinite(s)) {
     const Difference error = difference(exact, s);
     j.error_ulp = -(error.low / 2 + error.high / 2) / ulp(f, exact.high);
+    j.is_error_known = exact.radius <= 0x1p-24 * ulp(f, exact.high);
   } else if (!is_rounded) {
     j.error_ulp = infinite;
     j.nonfinite_mismatch = j.verdict != Verdict::within;

@@ -24,8 +24,12 @@ struct Judgement {
   double ratio = 0;
   /// How many stored values would have passed; 1 is as sharp as can be.
   double acceptable = 1;
-  /// (s - y) / ulp(y), signed; infinite or NaN where s is.
+  /// (s - y) / ulp(y), signed; infinite where only one of both is finite; NaN where nothing is
+  /// known of y.
   double error_ulp = 0;
+  /// Is y known to 2^-24 ulp? No table prints so many digits of an error. Else the reference has to
+  /// be sharper for error_ulp to mean anything.
+  bool is_error_known = true;
   /// NaN or infinity where the accepted interval has none, or the reverse.
   bool nonfinite_mismatch = false;
 };

@@ -28,7 +28,19 @@ struct Judged {
                         is_nan && bound->radius[k] == 0);
     if (is_final && j.verdict == Verdict::undecided && std::isinf(radius))
       j.verdict = Verdict::vacuous;  // nothing is claimed, whatever the exact value may be
+    if (j.verdict == Verdict::exceeds && is_infinity_of_the_algorithm(k, i))
+      j.verdict = Verdict::vacuous;
     return j;
+  }
+
+  /// Does every execution of the algorithm give the infinity that was got? What an algebraic
+  /// identity makes of infinities may differ from the definition: x (r^2 sum g x) is infinite for r
+  /// = infinity where sum g (x r) is NaN. Then neither is held against a kernel.
+  bool is_infinity_of_the_algorithm(std::size_t k, std::int64_t i) const {
+    const double v = bound->value[k];
+    if (!std::isinf(v) || bound->radius[k] != 0) return false;
+    const auto kind = v > 0 ? Exact::Class::plus_infinity : Exact::Class::minus_infinity;
+    return judge({v, 0, 0, kind}, 0, 0, view.at(i), store).verdict == Verdict::within;
   }
 
   /// Integers and booleans are right or wrong.
@@ -72,7 +84,7 @@ struct Tally {
       worst = j;
       worst_index = index;
     }
-    if (!std::isfinite(j.error_ulp) || !std::isfinite(j.acceptable)) return;
+    if (!j.is_error_known || !std::isfinite(j.error_ulp) || !std::isfinite(j.acceptable)) return;
     ++numbers;
     const double size = std::fabs(j.error_ulp);
     histogram.add(size);
@@ -131,18 +143,22 @@ std::size_t runs_of(std::int64_t count) {
   return static_cast<std::size_t>((count + run_length - 1) / run_length);
 }
 
-std::vector<std::int64_t> undecided_elements(const Judged& output,
-                                             const std::vector<std::int64_t>* among) {
+/// Elements that a sharper reference would say more of; in the end those without a verdict.
+std::vector<std::int64_t> open_elements(const Judged& output,
+                                        const std::vector<std::int64_t>* among) {
+  const auto is_open = [&](std::int64_t i) {
+    const Judgement j = output.at(i);
+    return j.verdict == Verdict::undecided || (!output.is_final && !j.is_error_known);
+  };
   std::vector<std::int64_t> result;
   if (among != nullptr) {
-    for (const std::int64_t i : *among)
-      if (output.at(i).verdict == Verdict::undecided) result.push_back(i);
+    std::copy_if(among->begin(), among->end(), std::back_inserter(result), is_open);
     return result;
   }
   const std::int64_t count = output.view.count();
   std::vector<std::vector<std::int64_t>> by_run(runs_of(count));
   for_each_run(count, [&](std::size_t run, std::int64_t i) {
-    if (output.at(i).verdict == Verdict::undecided) by_run[run].push_back(i);
+    if (is_open(i)) by_run[run].push_back(i);
   });
   for (const auto& r : by_run) result.insert(result.end(), r.begin(), r.end());
   return result;
@@ -167,7 +183,7 @@ std::vector<std::int64_t> blocks_of(const PartInfo& part, const Sizes& sizes, in
   return blocks;
 }
 
-/// An output and the elements of it that are still undecided.
+/// An output and the elements of it that a sharper reference would say more of.
 struct Open {
   int tensor;
   std::size_t part;
@@ -188,13 +204,15 @@ BlockChoice choose_blocks(const PassInfo& pass, const Sizes& sizes, const std::v
   return chosen;
 }
 
-/// Only the open elements take the new values: few bits can say less of others than double-double
-/// did.
+/// Only the open elements take the new values, and only where they say more: few bits can say less
+/// than double-double did.
 void replace(ReferenceArray& reference, const ReferenceArray& sharper,
              const std::vector<std::int64_t>& elements) {
   for (const std::int64_t i : elements) {
     const auto k = static_cast<std::size_t>(i);
-    reference.exact[k] = sharper.exact[k];
+    const Exact& now = sharper.exact[k];
+    if (now.kind == Exact::Class::finite && now.radius > reference.exact[k].radius) continue;
+    reference.exact[k] = now;
     reference.gauge[k] = sharper.gauge[k];
   }
 }
@@ -260,7 +278,7 @@ std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArra
       const Format format = is_float(e) ? format_of(e) : fp64;
       const Store store{format, store_rounds(call.compute, format)};
       open.push_back({t, p, {views[k], &bounds[k], &reference[k], store}, {}, 0});
-      open.back().elements = undecided_elements(open.back().judged, nullptr);
+      open.back().elements = open_elements(open.back().judged, nullptr);
     }
   }
   const auto any_left = [&] {
@@ -273,13 +291,13 @@ std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArra
       replace(reference[static_cast<std::size_t>(o.tensor)],
               sharper[static_cast<std::size_t>(o.tensor)], o.elements);
       const std::size_t before = o.elements.size();
-      o.elements = undecided_elements(o.judged, &o.elements);
+      o.elements = open_elements(o.judged, &o.elements);
       o.decided_by_mpfr += before - o.elements.size();
     }
   }
   for (Open& o : open) {
     o.judged.is_final = true;
-    o.elements = undecided_elements(o.judged, &o.elements);
+    o.elements = open_elements(o.judged, &o.elements);
   }
   std::vector<OutputCheck> checks;
   for (const Open& o : open) checks.push_back(check_of(o, pass, call.sizes));
