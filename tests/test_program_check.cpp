@@ -38,6 +38,10 @@ class CheckProgram : public Program {
   }
 };
 
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
 const std::string gelu_bf16 = "check --op gelu --precision bf16:fp32:bf16 --in x.npy ";
 const std::string gelu_fp32 = "check --op gelu --precision fp32 --in x.npy --out y.npy ";
 
