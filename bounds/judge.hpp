@@ -24,8 +24,14 @@ struct Judgement {
   double ratio = 0;
   /// How many stored values would have passed; 1 is as sharp as can be.
   double acceptable = 1;
-  /// (s - y) / ulp(y), signed; infinite or NaN where s is.
+  /// (s - y) / ulp(y), signed; infinite where only one of both is finite; NaN where nothing is
+  /// known of y.
   double error_ulp = 0;
+  /// Is y known to 2^-24 ulp? No table prints so many digits of an error. Else the reference has to
+  /// be sharper for error_ulp to mean anything.
+  bool is_error_known = true;
+  /// How far error_ulp may be from the true error, which the reference's radius decides.
+  double error_doubt_ulp = 0;
   /// NaN or infinity where the accepted interval has none, or the reverse.
   bool nonfinite_mismatch = false;
 };
@@ -103,6 +109,13 @@ OPBOUND_RARE OPBOUND_HD inline Judgement judge_beyond(const Exact& y, double bou
   return j;
 }
 
+OPBOUND_HD inline Judgement judge_unknown() {
+  Judgement j;
+  j.error_ulp = std::numeric_limits<double>::quiet_NaN();
+  j.error_doubt_ulp = infinite;
+  return j;
+}
+
 /// No rounding of a number gives `got`: NaN, or an infinity of a format that saturates.
 OPBOUND_RARE OPBOUND_HD inline Judgement judge_impossible(double bound) {
   Judgement j;
@@ -140,7 +153,7 @@ OPBOUND_HD inline Judgement judge(const Exact& exact, double bound, double gauge
     return rounding::judge_special(exact, bound, got, store, claims_nan);
   if (exact.kind == Exact::Class::beyond_double)
     return rounding::judge_beyond(exact, bound, got, store);
-  if (!(exact.radius < rounding::infinite)) return {};
+  if (!(exact.radius < rounding::infinite)) return rounding::judge_unknown();
   const Format& f = store.format;
   const double s = std::isnan(got) && f.overflow == Overflow::to_nan
                        ? std::copysign(rounding::infinite, exact.high)
@@ -173,6 +186,7 @@ OPBOUND_HD inline Judgement judge(const Exact& exact, double bound, double gauge
   }
   if (std::isfinite(s)) {
     j.error_ulp = -rounding::in_ulp(f, from.low / 2 + from.high / 2, exact.high);
+    j.error_doubt_ulp = rounding::in_ulp(f, exact.radius, exact.high);
   } else if (!is_rounded) {
     j.error_ulp = rounding::infinite;
     j.nonfinite_mismatch = j.verdict != Verdict::within;

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "bounds/gamma.hpp"
+#include "bounds/growth.hpp"
 
 namespace opbound {
 

@@ -48,7 +48,7 @@ struct Tally {
   OPBOUND_HD std::uint64_t checked() const { return within + exceeds + undecided + vacuous; }
 
   /// One element alone.
-  OPBOUND_HD static Tally of(const Judgement& j, std::int64_t index) {
+  OPBOUND_HD static Tally of(const Judgement& j, std::int64_t index, double most_doubt_ulp) {
     Tally t;
     t.within = j.verdict == Verdict::within ? 1 : 0;
     t.exceeds = j.verdict == Verdict::exceeds ? 1 : 0;
@@ -59,6 +59,7 @@ struct Tally {
     t.worst_rank = t.exceeds != 0 ? 3 : t.undecided != 0 ? 2 : t.within != 0 ? 1 : 0;
     t.worst_ratio = t.worst_rank == 0 ? 0 : j.ratio;
     t.worst_error = std::isnan(j.error_ulp) ? 0 : std::fabs(j.error_ulp);
+    if (!(j.error_doubt_ulp <= most_doubt_ulp)) return t;
     if (!std::isfinite(j.error_ulp) || !std::isfinite(j.acceptable)) return t;
     t.numbers = 1;
     t.acceptable_sum = t.acceptable_max = j.acceptable;
@@ -139,7 +140,8 @@ struct JudgedElement {
 /// How the elements of one output are judged.
 struct Judge {
   Store store;
-  bool is_integer;  ///< integers and booleans are right or wrong
+  bool is_integer;                  ///< integers and booleans are right or wrong
+  double most_doubt_ulp = 0x1p-24;  ///< an error that is known less well is not told
 
   /// `is_final`: no sharper reference will come.
   OPBOUND_HD Judgement of(const JudgedElement& e, bool is_final) const {
@@ -150,10 +152,43 @@ struct Judge {
     Judgement j = judge(e.exact, radius, e.gauge, e.got, store, is_nan && e.radius == 0);
     if (is_final && j.verdict == Verdict::undecided && std::isinf(radius))
       j.verdict = Verdict::vacuous;  // nothing is claimed, whatever the exact value may be
+    if (j.verdict == Verdict::exceeds && is_infinity_of_the_algorithm(e))
+      j.verdict = Verdict::vacuous;
     return j;
   }
 
+  /// An element's share of the first tally, index and hashes aside.
+  template <class Decided, class Open>
+  OPBOUND_HD Tally first(const JudgedElement& e, std::int64_t index, Decided decided,
+                         Open open) const {
+    const Judgement j = of(e, false);
+    Tally t;
+    if (is_open(j, false)) {
+      t.undecided = 1;
+      open();
+      return t;
+    }
+    t = Tally::of(j, index, most_doubt_ulp);
+    if (t.numbers != 0) decided(t.worst_error);
+    return t;
+  }
+
+  /// Would a sharper reference say more of it?
+  OPBOUND_HD bool is_open(const Judgement& j, bool is_final) const {
+    return j.verdict == Verdict::undecided || (!is_final && !(j.error_doubt_ulp <= most_doubt_ulp));
+  }
+
  private:
+  /// Does every execution of the algorithm give the infinity that was got? What an algebraic
+  /// identity makes of infinities may differ from the definition: x (r^2 sum g x) is infinite for r
+  /// = infinity where sum g (x r) is NaN. Then neither is held against a kernel.
+  OPBOUND_HD bool is_infinity_of_the_algorithm(const JudgedElement& e) const {
+    if (!std::isinf(e.value) || e.radius != 0) return false;
+    const auto kind = e.value > 0 ? Exact::Class::plus_infinity : Exact::Class::minus_infinity;
+    const Exact infinity{e.value, 0, 0, kind};
+    return rounding::judge_special(infinity, 0, e.got, store, true).verdict == Verdict::within;
+  }
+
   OPBOUND_HD static Judgement of_integer(const JudgedElement& e) {
     Judgement j;
     j.error_ulp = e.got - e.exact.high;
@@ -176,19 +211,11 @@ struct Judged {
     return {view.at(i), value[i], radius[i], exact[i], gauge[i]};
   }
 
-  /// An element's share of the first tally: one that is not decided yet says only that. Calls
-  /// decided(size of its error, ulp) or open().
+  /// An element's share of the first tally: one that is open says only that. Calls decided(size of
+  /// its error, ulp) or open().
   template <class Decided, class Open>
   OPBOUND_HD Tally first(std::int64_t i, Decided decided, Open open) const {
-    const Judgement j = judge.of(element(i), false);
-    Tally t;
-    if (j.verdict == Verdict::undecided) {
-      t.undecided = 1;
-      open();
-    } else {
-      t = Tally::of(j, i);
-      if (t.numbers != 0) decided(t.worst_error);
-    }
+    Tally t = judge.first(element(i), i, decided, open);
     t.hash = element_hash(i, canonical_bits(view, i));
     t.proof_hash = proof_of(i);
     return t;

@@ -21,9 +21,10 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <limits>
 
 #include "bounds/facts.hpp"
+#include "bounds/radius.hpp"
+#include "bounds/special_values.hpp"
 #include "ops/number.hpp"
 #include "ops/precision.hpp"
 
@@ -44,26 +45,6 @@ struct Spread<false> {
   static constexpr double spread = 0;
 };
 
-inline constexpr double infinite = std::numeric_limits<double>::infinity();
-
-/// Covers up to fifteen roundings of a sum of products of non-negative terms.
-OPBOUND_HD inline double up(double x) { return x * (1 + 0x1p-49); }
-inline constexpr double shrink = 1 - 0x1p-49;  // the same for divisors
-
-/// a b for a radius: never rounded to 0, and 0 * infinity is 0 (no error is no error).
-OPBOUND_HD inline double times(double a, double b) {
-  if (a == 0 || b == 0) return 0;
-  const double product = a * b;
-  return product < 0x1p-960 ? product + 0x1p-1074 : product;
-}
-/// a / b for a radius, b > 0: never rounded to 0 either.
-OPBOUND_HD inline double over(double a, double b) {
-  if (a == 0) return 0;
-  const double quotient = a / b;
-  return quotient < 0x1p-960 ? quotient + 0x1p-1074 : quotient;
-}
-OPBOUND_HD inline bool is_finite(double x) { return magnitude_bits(x) < infinity_bits; }
-OPBOUND_HD inline double positive_part(double x) { return x > 0 ? x : 0; }
 }  // namespace detail
 
 template <class T, class K = Own>
@@ -99,16 +80,6 @@ OPBOUND_HD inline double local_term(LocalError e, double size, double spread) {
   return times(e.relative, size + spread) + e.absolute;
 }
 
-/// A result that is not finite: claimed only where every execution has it.
-template <class T, class K>
-OPBOUND_HD Tracked<T, K> not_finite(T value, bool is_certain) {
-  Tracked<T, K> r(value);
-  const bool is_ieee = Facts<T>::has_nan || to_double(value) == to_double(value);
-  r.radius = is_certain && is_ieee ? 0 : infinite;
-  if constexpr (K::foreign) r.spread = r.radius;
-  return r;
-}
-
 /// radius = propagated + local; theirs and ours both round, so spread takes both local terms.
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> finish(T value, Propagated p, LocalError theirs, LocalError ours,
@@ -127,61 +98,6 @@ OPBOUND_HD Tracked<T, K> finish(T value, Propagated p, LocalError theirs, LocalE
   }
   if (!(r.radius >= 0)) r.radius = infinite;
   return r;
-}
-
-template <class T, class K>
-OPBOUND_HD bool is_exact_infinity(Tracked<T, K> x) {
-  return x.radius == 0 && x.spread == 0 && !is_finite(to_double(x)) && to_double(x) == to_double(x);
-}
-
-/// NaN in every execution: an input, or what exact infinities and zeros make.
-template <class T, class K>
-OPBOUND_HD bool is_certain_nan(Tracked<T, K> x) {
-  return to_double(x) != to_double(x) && x.radius == 0 && x.spread == 0;
-}
-
-/// Is the value finite in every execution and over the reals?
-template <class T, class K>
-OPBOUND_HD bool is_finite_everywhere(Tracked<T, K> x) {
-  return is_finite(to_double(x)) && x.radius < infinite && x.spread < infinite;
-}
-
-/// Has every execution's value, and the exact one, this sign, none being 0?
-template <class T, class K>
-OPBOUND_HD bool has_certain_sign(Tracked<T, K> x) {
-  return is_exact_infinity(x) || (is_finite_everywhere(x) && x.radius < x.near() * shrink);
-}
-
-/// An infinity stays one whatever finite value is added, infinity - infinity is NaN; of anything
-/// else nothing is claimed.
-template <class T, class K>
-OPBOUND_HD bool is_certain_sum(Tracked<T, K> a, Tracked<T, K> b) {
-  return (is_exact_infinity(a) && (is_finite_everywhere(b) || is_exact_infinity(b))) ||
-         (is_exact_infinity(b) && is_finite_everywhere(a)) || is_certain_nan(a) ||
-         is_certain_nan(b);
-}
-
-template <class T, class K>
-OPBOUND_HD bool is_exact_zero(Tracked<T, K> x) {
-  return to_double(x) == 0 && x.radius == 0 && x.spread == 0;
-}
-
-/// Infinity times what may be 0, or of either sign, is anything; times an exact 0 it is NaN.
-template <class T, class K>
-OPBOUND_HD bool is_certain_product(Tracked<T, K> a, Tracked<T, K> b) {
-  const auto decides = [](const auto& x) { return has_certain_sign(x) || is_exact_zero(x); };
-  return (is_exact_infinity(a) && decides(b)) || (is_exact_infinity(b) && decides(a)) ||
-         is_certain_nan(a) || is_certain_nan(b);
-}
-
-/// infinity / b, or a / 0; NaN where 0 / 0 or infinity / infinity is exact.
-template <class T, class K>
-OPBOUND_HD bool is_certain_quotient(Tracked<T, K> a, Tracked<T, K> b) {
-  const bool b_has_sign = is_exact_zero(b) || (is_finite_everywhere(b) && has_certain_sign(b));
-  if (is_certain_nan(a) || is_certain_nan(b)) return true;
-  if (is_exact_zero(a) && is_exact_zero(b)) return true;
-  if (is_exact_infinity(a) && is_exact_infinity(b)) return true;
-  return (is_exact_infinity(a) && b_has_sign) || (is_exact_zero(b) && has_certain_sign(a));
 }
 
 }  // namespace detail

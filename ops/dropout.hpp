@@ -20,16 +20,21 @@ struct dropout {
   static constexpr std::array<std::string_view, 2> dims{"rows", "n"};
 
   enum class Bits { b32, b24, b16, b8 };
+  /// What a dropped x becomes: 0, selected whatever x is, or 0 x, which is NaN for an infinity or
+  /// NaN.
+  enum class Dropped { zero, product };
   struct Attributes {
     double p = 0.1;
     std::int64_t seed = 0;
     std::int64_t offset = 0;  ///< a step must advance it
     Bits bits = Bits::b32;
+    Dropped dropped = Dropped::zero;
   };
   static constexpr auto attributes =
       std::tuple{field("p", &Attributes::p), field("seed", &Attributes::seed),
                  field("offset", &Attributes::offset),
-                 choice("bits", &Attributes::bits, "32", "24", "16", "8")};
+                 choice("bits", &Attributes::bits, "32", "24", "16", "8"),
+                 choice("dropped", &Attributes::dropped, "zero", "product")};
 
   enum { product, division };
   static constexpr std::array variants{Variant{"product", "x * (1 / (1 - p)) where kept"},
@@ -65,11 +70,10 @@ struct dropout {
     return constant<T>(Real{high, (1 - high) - a.p});
   }
 
-  /// A dropped element is multiplied by 0: infinities and NaN become NaN.
   template <class T>
-  OPBOUND_HD static T applied(int variant, bool keeps, T x, T share, T scale) {
-    if (!keeps) return x * from<T>(0.0);
-    return variant == division ? x / share : x * scale;
+  OPBOUND_HD static T applied(const Problem<dropout>& p, bool keeps, T x, T share, T scale) {
+    if (!keeps) return p.attributes.dropped == Dropped::zero ? from<T>(0.0) : x * from<T>(0.0);
+    return p.variant == division ? x / share : x * scale;
   }
 
   // ---- definition
@@ -83,7 +87,7 @@ struct dropout {
 
   template <class R>
   OPBOUND_HD static R scaled(const Attributes& a, std::int64_t i, R x) {
-    if (!is_kept(a, i)) return x * from<R>(0.0);
+    if (!is_kept(a, i)) return a.dropped == Dropped::product ? x * from<R>(0.0) : from<R>(0.0);
     return x / (from<R>(1.0) - from<R>(a.p));
   }
 };
@@ -111,7 +115,7 @@ struct dropout::forward {
       const T share = kept_share<T>(p.attributes), scale = from<T>(1.0) / share;
       each(team, p.sizes, block, [&](std::int64_t i) {
         const bool kept = keeps(p.attributes, i);
-        io.put(y, i, applied(p.variant, kept, io.get(x, i), share, scale));
+        io.put(y, i, applied(p, kept, io.get(x, i), share, scale));
         io.put_index(mask, i, kept ? 1 : 0);
       });
     }
@@ -140,7 +144,7 @@ struct dropout::backward {
       const T share = kept_share<T>(p.attributes), scale = from<T>(1.0) / share;
       each(team, p.sizes, block, [&](std::int64_t i) {
         const bool kept = keeps(p.attributes, i);
-        io.put(dx, i, applied(p.variant, kept, io.get(dy, i), share, scale));
+        io.put(dx, i, applied(p, kept, io.get(dy, i), share, scale));
       });
     }
   };

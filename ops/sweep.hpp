@@ -33,6 +33,9 @@ struct Operand {
   }
 };
 
+/// Errors are told to this much, ulp: a sixteenth of the finest entry of a histogram.
+inline constexpr double sweep_doubt_ulp = 0x1p-5;
+
 /// What a sweep computes: a pass of an op on elements each of which is a problem of its own, all
 /// dimensions 1.
 struct Sweep {

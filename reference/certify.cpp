@@ -73,21 +73,23 @@ class Ladder {
     return elements;
   }
 
-  /// Only open elements take the new values: few bits can say less of others than double-double
-  /// did.
+  /// Only open elements take the new values, and only where they say more: few bits can say less
+  /// than double-double did.
   void take(const ReferenceArray& sharper) {
     for (const std::size_t k : left_) {
       const auto i = static_cast<std::size_t>(output_.open[k]);
-      output_.elements[k].exact = sharper.exact[i];
-      output_.elements[k].gauge = sharper.gauge[i];
+      const Exact& now = sharper.exact[i];
+      JudgedElement& e = output_.elements[k];
+      if (now.kind == Exact::Class::finite && now.radius > e.exact.radius) continue;
+      e.exact = now;
+      e.gauge = sharper.gauge[i];
     }
-    drop_decided(false);
+    drop_closed(false);
   }
 
-  /// After the last rung.
-  void drop_decided(bool is_final) {
+  void drop_closed(bool is_final) {
     std::erase_if(left_, [&](std::size_t k) {
-      return output_.judge.of(output_.elements[k], is_final).verdict != Verdict::undecided;
+      return !output_.judge.is_open(output_.judge.of(output_.elements[k], is_final), is_final);
     });
   }
 
@@ -115,7 +117,7 @@ BlockChoice choose_blocks(const PassInfo& pass, const Sizes& sizes,
 void join(FirstRung& o) {
   o.tally.undecided = 0;
   for (std::size_t k = 0; k < o.open.size(); ++k) {
-    const Tally one = Tally::of(o.judge.of(o.elements[k], true), o.open[k]);
+    const Tally one = Tally::of(o.judge.of(o.elements[k], true), o.open[k], o.judge.most_doubt_ulp);
     if (one.numbers != 0) ++o.histogram[UlpHistogram::entry_of(one.worst_error)];
     o.tally.add(one);
     if (o.tally.worst == o.open[k]) o.worst = o.elements[k];
@@ -205,7 +207,7 @@ std::vector<OutputCheck> finish(const Op& op, const Call& call, std::vector<Firs
   }
   std::vector<OutputCheck> checks;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    ladders[o].drop_decided(true);
+    ladders[o].drop_closed(true);
     join(outputs[o]);
     checks.push_back(check_of(outputs[o], ladders[o], pass, call.sizes));
   }

@@ -49,9 +49,9 @@ struct FirstRung {
 /// The outputs of a call that are judged, with nothing in their tallies yet.
 std::vector<FirstRung> judged_outputs(const Op& op, const Call& call);
 
-/// Decides what the first rung left open: the blocks concerned are run again in intervals of 128,
-/// 256, ... bits, up to `most_bits`; what is left is undecided. The call's inputs are read on the
-/// host; its outputs are not.
+/// Decides what the first rung left open, and elements whose error it does not tell to 2^-24 ulp:
+/// the blocks concerned are run again in intervals of 128, 256, ... bits, up to `most_bits`; what
+/// is left is undecided. The call's inputs are read on the host; its outputs are not.
 std::vector<OutputCheck> finish(const Op& op, const Call& call, std::vector<FirstRung> outputs,
                                 int most_bits = 4096);
 

@@ -22,7 +22,7 @@ using Team = DeviceTeam<team_width, sizeof(Tally)>;
 __global__ void __launch_bounds__(team_width)
     tally_elements(Judged judged, std::int64_t count, Tally* runs, Found found) {
   __shared__ alignas(16) unsigned char lanes[team_width * sizeof(Tally)];
-  __shared__ Counter histogram[UlpHistogram::most_entries];
+  __shared__ unsigned histogram[UlpHistogram::most_entries];  // 64 bits would be a loop each
   const Team team(lanes);
   for (std::size_t k = threadIdx.x; k < UlpHistogram::most_entries; k += team_width)
     histogram[k] = 0;
@@ -30,15 +30,14 @@ __global__ void __launch_bounds__(team_width)
   for (std::int64_t r = blockIdx.x; r < runs_of(count); r += gridDim.x) {
     const Tally t = tally_run(team, r, count, [&](std::int64_t i) {
       return judged.first(
-          i,
-          [&](double error) { atomicAdd(&histogram[UlpHistogram::entry_of(error)], Counter{1}); },
+          i, [&](double error) { atomicAdd(&histogram[UlpHistogram::entry_of(error)], 1U); },
           [&] { found.open[atomicAdd(found.open_count, Counter{1})] = i; });
     });
     if (threadIdx.x == 0) runs[r] = t;
   }
   __syncthreads();
   for (std::size_t k = threadIdx.x; k < UlpHistogram::most_entries; k += team_width)
-    if (histogram[k] != 0) atomicAdd(&found.histogram[k], histogram[k]);
+    if (histogram[k] != 0) atomicAdd(&found.histogram[k], Counter{histogram[k]});
 }
 
 __global__ void __launch_bounds__(team_width)

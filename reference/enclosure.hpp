@@ -8,12 +8,16 @@
 //  - The whole line says that nothing is known, not even that the value is a number: an operation
 //    that is NaN for some points of its operands and a number for others gives it, and every
 //    operation keeps it.
+//  - Beside its ends an enclosure may know that the value is a certain fraction, or that it is not
+//    the 0 at its end: exp(-1e30) lies in (0, 2^-4611686018427387905].
 #pragma once
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 
 #include "reference/exact.hpp"
+#include "reference/fraction.hpp"
 #include "reference/mpfr.hpp"
 
 namespace opbound {
@@ -29,6 +33,14 @@ class Enclosure {
 
   static Enclosure nan();
   static Enclosure whole_line();
+  /// The tightest one of a fraction; a point where it is a number of the working precision.
+  static Enclosure of(Fraction x);
+  /// x, of which more is known than its ends: the value is not 0. Of an interval with numbers of
+  /// both signs, such as the whole line, that says nothing.
+  static Enclosure nonzero(Enclosure x) {
+    x.is_nonzero_ = mpfr_sgn(x.low_.get()) >= 0 || mpfr_sgn(x.high_.get()) <= 0;
+    return x;
+  }
 
   const Mpfr& low() const { return low_; }
   const Mpfr& high() const { return high_; }
@@ -43,6 +55,10 @@ class Enclosure {
     return mpfr_inf_p(low_.get()) != 0 || mpfr_inf_p(high_.get()) != 0;
   }
   bool contains_zero() const { return mpfr_sgn(low_.get()) <= 0 && mpfr_sgn(high_.get()) >= 0; }
+  /// Whether the value is certainly not 0.
+  bool is_nonzero() const { return is_nonzero_ || !contains_zero(); }
+  /// Null where the value is a point or not known as a fraction.
+  const Fraction* fraction() const { return fraction_.get(); }
   bool contains(const Mpfr& x) const {
     return mpfr_lessequal_p(low_.get(), x.get()) != 0 &&
            mpfr_lessequal_p(x.get(), high_.get()) != 0;
@@ -51,6 +67,8 @@ class Enclosure {
  private:
   Mpfr low_;
   Mpfr high_;
+  std::shared_ptr<const Fraction> fraction_;
+  bool is_nonzero_ = false;
 };
 
 namespace detail {
@@ -65,28 +83,33 @@ Mpfr directed(mpfr_rnd_t rounding, F f, const Operands&... operands) {
 
 /// f at points: evaluated once and rounded up, so that x - x is +0 as IEEE 754-2019 has it; where
 /// MPFR's ternary value says that this was inexact, the exact value lies above the number below.
-template <class F, class... Points>
-Enclosure at_point(F f, const Points&... points) {
+template <class F, class... Numbers>
+Enclosure at_numbers(F f, const Numbers&... numbers) {
   Mpfr high = Mpfr::uninitialised(working_precision_bits);
-  const int ternary = f(high.get(), points.high().get()..., MPFR_RNDU);
+  const int ternary = f(high.get(), numbers.get()..., MPFR_RNDU);
   Mpfr low = high;
   if (ternary != 0) mpfr_nextbelow(low.get());
   return {std::move(low), std::move(high)};
 }
-
-/// A function of one argument as MPFR declares it.
-using MpfrFunction = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
-
-inline Enclosure rising(MpfrFunction f, const Enclosure& x) {
-  if (x.is_point()) return at_point(f, x);
-  if (x.is_whole_line()) return x;
-  return {directed(MPFR_RNDD, f, x.low()), directed(MPFR_RNDU, f, x.high())};
+template <class F, class... Points>
+Enclosure at_point(F f, const Points&... points) {
+  return at_numbers(f, points.high()...);
 }
 
-inline Enclosure falling(MpfrFunction f, const Enclosure& x) {
-  if (x.is_point()) return at_point(f, x);
-  if (x.is_whole_line()) return x;
-  return {directed(MPFR_RNDD, f, x.high()), directed(MPFR_RNDU, f, x.low())};
+/// x as a fraction, if it is known as one: a finite point is one.
+inline std::optional<Fraction> fraction_of(const Enclosure& x) {
+  if (x.fraction() != nullptr) return *x.fraction();
+  if (!x.is_point() || x.has_infinite_end()) return {};
+  return Fraction{x.high(), from<Mpfr>(1.0)};
+}
+
+/// rule(a, b), if both are known as fractions and not both are points.
+inline std::optional<Fraction> combined(std::optional<Fraction> (*rule)(const Fraction&,
+                                                                        const Fraction&),
+                                        const Enclosure& a, const Enclosure& b) {
+  if (a.fraction() == nullptr && b.fraction() == nullptr) return {};
+  const auto left = fraction_of(a), right = fraction_of(b);
+  return left && right ? rule(*left, *right) : std::nullopt;
 }
 
 /// A sum's ends; infinity - infinity at one end only means that nothing is known.
@@ -122,8 +145,19 @@ inline Enclosure square(const Enclosure& x) {
   return {directed(MPFR_RNDD, mpfr_sqr, smaller), directed(MPFR_RNDU, mpfr_sqr, larger)};
 }
 
+inline bool is_infinity(const Enclosure& x) { return x.is_point() && x.has_infinite_end(); }
+
+/// An infinity with the sign that a's and b's signs give.
+inline Enclosure infinity_of(const Enclosure& a, const Enclosure& b) {
+  const Enclosure infinity = at_numbers(mpfr_set, from<Mpfr>(HUGE_VAL));
+  const bool is_minus = is_nonnegative(a) != is_nonnegative(b);
+  return is_minus ? at_point(mpfr_neg, infinity) : infinity;
+}
+
 inline Enclosure product_of_intervals(const Enclosure& a, const Enclosure& b) {
   if (a.is_nan() || b.is_nan()) return Enclosure::nan();
+  if ((is_infinity(a) && b.is_nonzero()) || (is_infinity(b) && a.is_nonzero()))
+    return infinity_of(a, b);
   if ((a.has_infinite_end() && b.contains_zero()) || (b.has_infinite_end() && a.contains_zero()))
     return Enclosure::whole_line();
   if (has_mixed_sign(a) && has_mixed_sign(b)) {
@@ -160,48 +194,6 @@ inline Enclosure quotient_of_intervals(const Enclosure& a, const Enclosure& b) {
           directed(MPFR_RNDU, mpfr_div, a_high, b_high)};
 }
 
-/// Whether f, which is NaN below `edge`, is NaN for all of x, for none of it, or for a part.
-enum class Domain : unsigned char { outside, inside, across };
-
-inline Domain domain_from(long edge, const Enclosure& x) {
-  if (x.is_nan() || mpfr_cmp_si(x.low().get(), edge) >= 0) return Domain::inside;
-  return mpfr_cmp_si(x.high().get(), edge) < 0 ? Domain::outside : Domain::across;
-}
-
-/// rule(f, x), rising or falling, where f is NaN below `edge`.
-inline Enclosure from_edge_on(long edge, Enclosure (*rule)(MpfrFunction, const Enclosure&),
-                              MpfrFunction f, const Enclosure& x) {
-  switch (domain_from(edge, x)) {
-    case Domain::outside:
-      return Enclosure::nan();
-    case Domain::across:
-      return Enclosure::whole_line();
-    case Domain::inside:
-      break;
-  }
-  return rule(f, x);
-}
-
-/// sin or cos: at points themselves, elsewhere by |f'| <= 1 around a middle point. Past 2^4096, far
-/// beyond every stored format, reducing the angle would cost more than [-1, 1] is worth.
-inline Enclosure circular(MpfrFunction f, const Enclosure& x) {
-  constexpr mpfr_exp_t exponent_max = 4096;
-  if (x.is_nan() || x.is_whole_line()) return x;
-  if (x.is_point() && mpfr_inf_p(x.low().get()) != 0) return Enclosure::nan();
-  if (x.has_infinite_end()) return Enclosure::whole_line();
-  const Mpfr one = from<Mpfr>(1.0);
-  const auto is_huge = [](const Mpfr& v) {
-    return mpfr_zero_p(v.get()) == 0 && mpfr_get_exp(v.get()) > exponent_max;
-  };
-  if (is_huge(x.low()) || is_huge(x.high())) return {-one, one};
-  if (x.is_point()) return at_point(f, x);
-  const Mpfr middle = (x.low() + x.high()) / from<Mpfr>(2.0);
-  const Mpfr radius = max(directed(MPFR_RNDU, mpfr_sub, x.high(), middle),
-                          directed(MPFR_RNDU, mpfr_sub, middle, x.low()));
-  return {max(-one, directed(MPFR_RNDD, mpfr_sub, directed(MPFR_RNDD, f, middle), radius)),
-          min(one, directed(MPFR_RNDU, mpfr_add, directed(MPFR_RNDU, f, middle), radius))};
-}
-
 }  // namespace detail
 
 inline Enclosure Enclosure::nan() {
@@ -216,14 +208,29 @@ inline Enclosure Enclosure::whole_line() {
   return result;
 }
 
+inline Enclosure Enclosure::of(Fraction x) {
+  Enclosure result = detail::at_numbers(mpfr_div, x.numerator, x.denominator);
+  if (!result.is_point()) result.fraction_ = std::make_shared<const Fraction>(std::move(x));
+  return result;
+}
+
+inline Enclosure operator-(const Enclosure& x) {
+  if (x.fraction() != nullptr) return Enclosure::of(detail::negative(*x.fraction()));
+  Enclosure result{detail::directed(MPFR_RNDD, mpfr_neg, x.high()),
+                   detail::directed(MPFR_RNDU, mpfr_neg, x.low())};
+  return x.is_nonzero() ? Enclosure::nonzero(std::move(result)) : result;
+}
+
 inline Enclosure operator+(const Enclosure& a, const Enclosure& b) {
   if (a.is_point() && b.is_point()) return detail::at_point(mpfr_add, a, b);
+  if (auto sum = detail::combined(detail::sum, a, b)) return Enclosure::of(*std::move(sum));
   return detail::sum_of_ends(detail::directed(MPFR_RNDD, mpfr_add, a.low(), b.low()),
                              detail::directed(MPFR_RNDU, mpfr_add, a.high(), b.high()), a, b);
 }
 
 inline Enclosure operator-(const Enclosure& a, const Enclosure& b) {
   if (a.is_point() && b.is_point()) return detail::at_point(mpfr_sub, a, b);
+  if (a.fraction() != nullptr || b.fraction() != nullptr) return a + (-b);
   return detail::sum_of_ends(detail::directed(MPFR_RNDD, mpfr_sub, a.low(), b.high()),
                              detail::directed(MPFR_RNDU, mpfr_sub, a.high(), b.low()), a, b);
 }
@@ -231,18 +238,25 @@ inline Enclosure operator-(const Enclosure& a, const Enclosure& b) {
 /// A product of an object with itself is a square: never below 0.
 inline Enclosure operator*(const Enclosure& a, const Enclosure& b) {
   if (a.is_point() && b.is_point()) return detail::at_point(mpfr_mul, a, b);
-  return &a == &b ? detail::square(a) : detail::product_of_intervals(a, b);
+  if (auto exact = detail::combined(detail::product, a, b)) return Enclosure::of(*std::move(exact));
+  Enclosure result = &a == &b ? detail::square(a) : detail::product_of_intervals(a, b);
+  return a.is_nonzero() && b.is_nonzero() ? Enclosure::nonzero(std::move(result)) : result;
 }
 
 /// Division by an interval that contains 0, and not only 0, gives the whole line.
 inline Enclosure operator/(const Enclosure& a, const Enclosure& b) {
-  if (a.is_point() && b.is_point()) return detail::at_point(mpfr_div, a, b);
-  return detail::quotient_of_intervals(a, b);
-}
-
-inline Enclosure operator-(const Enclosure& x) {
-  return {detail::directed(MPFR_RNDD, mpfr_neg, x.high()),
-          detail::directed(MPFR_RNDU, mpfr_neg, x.low())};
+  if (a.is_point() && b.is_point()) {
+    const auto dividend = detail::fraction_of(a), divisor = detail::fraction_of(b);
+    if (dividend && divisor)
+      if (auto exact = detail::quotient(*dividend, *divisor))
+        return Enclosure::of(*std::move(exact));
+    return detail::at_point(mpfr_div, a, b);
+  }
+  if (auto exact = detail::combined(detail::quotient, a, b))
+    return Enclosure::of(*std::move(exact));
+  Enclosure result = detail::quotient_of_intervals(a, b);
+  const bool is_nonzero = a.is_nonzero() && !b.contains_zero() && !b.has_infinite_end();
+  return is_nonzero ? Enclosure::nonzero(std::move(result)) : result;
 }
 
 template <>
@@ -277,15 +291,28 @@ inline Enclosure abs(const Enclosure& x) {
   return {Mpfr(), max(detail::directed(MPFR_RNDU, mpfr_neg, x.low()), x.high())};
 }
 
+namespace detail {
+/// Certainly a >= b? Equal fractions need not have the same numerator.
+inline bool is_at_least(const Enclosure& a, const Enclosure& b) {
+  if (mpfr_greaterequal_p(a.low().get(), b.high().get()) != 0) return true;
+  const auto difference = b.fraction() == nullptr ? std::nullopt : combined(sum, a, -b);
+  return difference && mpfr_sgn(difference->numerator.get()) >= 0;
+}
+}  // namespace detail
+
 inline Enclosure max(const Enclosure& a, const Enclosure& b) {
   if (a.is_nan() || b.is_nan()) return Enclosure::nan();
   if (a.is_whole_line() || b.is_whole_line()) return Enclosure::whole_line();
+  if (detail::is_at_least(a, b)) return a;
+  if (detail::is_at_least(b, a)) return b;
   return {max(a.low(), b.low()), max(a.high(), b.high())};
 }
 
 inline Enclosure min(const Enclosure& a, const Enclosure& b) {
   if (a.is_nan() || b.is_nan()) return Enclosure::nan();
   if (a.is_whole_line() || b.is_whole_line()) return Enclosure::whole_line();
+  if (detail::is_at_least(b, a)) return a;
+  if (detail::is_at_least(a, b)) return b;
   return {min(a.low(), b.low()), min(a.high(), b.high())};
 }
 
@@ -304,37 +331,6 @@ inline Enclosure where_negative(const Enclosure& x, const Enclosure& a, const En
   if (is_negative(x.high())) return a;
   if (a.is_nan() || b.is_nan()) return Enclosure::whole_line();
   return {min(a.low(), b.low()), max(a.high(), b.high())};
-}
-
-inline Enclosure exp(const Enclosure& x) { return detail::rising(mpfr_exp, x); }
-inline Enclosure exp2(const Enclosure& x) { return detail::rising(mpfr_exp2, x); }
-inline Enclosure expm1(const Enclosure& x) { return detail::rising(mpfr_expm1, x); }
-inline Enclosure tanh(const Enclosure& x) { return detail::rising(mpfr_tanh, x); }
-inline Enclosure erf(const Enclosure& x) { return detail::rising(mpfr_erf, x); }
-inline Enclosure erfc(const Enclosure& x) { return detail::falling(mpfr_erfc, x); }
-inline Enclosure sin(const Enclosure& x) { return detail::circular(mpfr_sin, x); }
-inline Enclosure cos(const Enclosure& x) { return detail::circular(mpfr_cos, x); }
-
-inline Enclosure sqrt(const Enclosure& x) {
-  return detail::from_edge_on(0, detail::rising, mpfr_sqrt, x);
-}
-inline Enclosure log(const Enclosure& x) {
-  return detail::from_edge_on(0, detail::rising, mpfr_log, x);
-}
-inline Enclosure log1p(const Enclosure& x) {
-  return detail::from_edge_on(-1, detail::rising, mpfr_log1p, x);
-}
-/// 1 / sqrt(x); at a zero an infinity of its sign, as in IEEE 754-2019, so that an interval which
-/// contains 0 gives the whole line, as in a division.
-inline Enclosure rsqrt(const Enclosure& x) {
-  if (!x.is_nan() && x.contains_zero()) return from<Enclosure>(1.0) / x;
-  return detail::from_edge_on(0, detail::falling, mpfr_rec_sqrt, x);
-}
-
-template <>
-inline Enclosure pi<Enclosure>() {
-  Mpfr high = detail::directed(MPFR_RNDU, mpfr_const_pi);
-  return {detail::directed(MPFR_RNDD, mpfr_const_pi), std::move(high)};
 }
 
 /// What is known, as doubles: high + low is the middle, the radius reaches both ends. low is
@@ -376,6 +372,10 @@ inline Exact exact_of(const Mpfr& x) { return exact_of(Enclosure(x, x)); }
 /// Some value of the interval, for gauges and other estimates.
 inline double to_double(const Enclosure& x) { return to_double(x.high()); }
 
-static_assert(Number<Enclosure>);
-
 }  // namespace opbound
+
+#include "reference/enclosure_functions.hpp"  // IWYU pragma: export
+
+namespace opbound {
+static_assert(Number<Enclosure>);
+}

@@ -220,13 +220,20 @@ Prepared prepare(const CaseSpec& spec, Tensors given) {
   return p;
 }
 
+namespace {
+/// Are both numbers, or the same infinity, or NaN?
+bool are_alike(double a, double b) {
+  return (std::isfinite(a) && std::isfinite(b)) || a == b || (std::isnan(a) && std::isnan(b));
+}
+}  // namespace
+
 BoundArrays bounds_of(const Op& op, const Call& call, const Contract& contract) {
   BoundArrays largest = op.bound(call, contract, contract.variants.front());
   for (std::size_t v = 1; v < contract.variants.size(); ++v) {
     const BoundArrays other = op.bound(call, contract, contract.variants[v]);
     for (std::size_t t = 0; t < largest.size(); ++t)
       for (std::size_t i = 0; i < largest[t].radius.size(); ++i)
-        largest[t].radius[i] = std::isnan(largest[t].value[i]) == std::isnan(other[t].value[i])
+        largest[t].radius[i] = are_alike(largest[t].value[i], other[t].value[i])
                                    ? std::max(largest[t].radius[i], other[t].radius[i])
                                    : std::numeric_limits<double>::infinity();
   }

@@ -271,10 +271,27 @@ TEST(Enclosure, WhatMayBeNanIsTheWholeLineFromThenOn) {
 
 TEST(Enclosure, ASquareIsNotNegative) {
   const PrecisionScope scope(enclosure_bits);
-  const Enclosure third = point(1) / point(3);
-  const Enclosure zero = third - third;
+  const Enclosure zero = exp(point(1)) - exp(point(1));
   EXPECT_TRUE(is_negative(zero.low()));
   EXPECT_FALSE(is_negative((zero * zero).low()));
+}
+
+/// exp(-1e30) is below every MPFR number and yet no 0.
+TEST(Enclosure, KnowsThatExpIsNotZero) {
+  const PrecisionScope scope(enclosure_bits);
+  const Enclosure tiny = exp(point(-1e30)), infinite = point(infinity);
+  EXPECT_TRUE(tiny.contains_zero());
+  for (const Enclosure& x : {tiny, exp2(point(-1e30)), erfc(point(1e30)), tiny * tiny,
+                             tiny / point(3), tiny * exp(point(1)), abs(-tiny)}) {
+    expect_point("*", x * infinite, infinity);
+    expect_point("*", infinite * -x, -infinity);
+  }
+  EXPECT_TRUE((exp(interval(-infinity, 1)) * infinite).is_whole_line());
+  EXPECT_TRUE((exp(point(-infinity)) * infinite).is_nan());
+  EXPECT_TRUE((tiny * interval(1, infinity)).is_whole_line());
+  EXPECT_TRUE((infinite * (tiny * interval(1, infinity))).is_whole_line());
+  EXPECT_TRUE((infinite * (tiny * interval(-1, 1))).is_whole_line());
+  EXPECT_TRUE((infinite * (tiny - tiny)).is_whole_line());
 }
 
 TEST(Enclosure, AChoiceThatIsNotCertainIsBoth) {

@@ -38,6 +38,10 @@ class CheckProgram : public Program {
   }
 };
 
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
 const std::string gelu_bf16 = "check --op gelu --precision bf16:fp32:bf16 --in x.npy ";
 const std::string gelu_fp32 = "check --op gelu --precision fp32 --in x.npy --out y.npy ";
 
@@ -52,7 +56,33 @@ TEST_F(CheckProgram, accepts_what_our_own_kernel_gives) {
   ASSERT_EQ(records.size(), 1U);
   EXPECT_EQ(records[0].contract, "erfc|one_plus_erf, any order, functions as CUDA documents");
   EXPECT_EQ(records[0].variant, "erfc|one_plus_erf");
+  EXPECT_EQ(records[0].bound_source, "running, any order, union of variants");
   EXPECT_EQ(records[0].output_hash, hash_of(at(own, "y")));
+  EXPECT_TRUE(contains(opbound("explain r.jsonl").out, "widest of those of 2 variants"));
+  opbound(gelu_bf16 + "--out y=y.npy --variant erfc --record named.jsonl");
+  EXPECT_FALSE(contains(opbound("explain named.jsonl").out, "widest"));
+}
+
+/// Inputs of tensor cores, rounded to tf32: 2^-12 of a product, which K roundings of fp32 in the
+/// worst order also lose from K = 4096 on. In short sums they show.
+TEST_F(CheckProgram, finds_tf32_inputs_in_short_sums) {
+  for (const std::int64_t k : {1, 4, 16}) {
+    const CaseSpec spec = case_of("matmul", Direction::forward, "fp32", {8, 8, k});
+    Prepared exact = prepare(spec);
+    Prepared rounded = prepare(spec);
+    for (const char* name : {"a", "b"}) {
+      Tensor& t = rounded.tensors.find(name)->second;
+      for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, round_to(tf32, t.at(i)));
+    }
+    spec.op->run(rounded.call);
+    write("a.npy", at(exact, "a"));
+    write("b.npy", at(exact, "b"));
+    write("d.npy", at(rounded, "d"));
+    const Ran ran =
+        opbound("check --op matmul --precision fp32 --in a=a.npy --in b=b.npy --out d=d.npy");
+    EXPECT_EQ(ran.code, 1) << k << ran.err << ran.out;
+    EXPECT_TRUE(contains(ran.out, "exceeds")) << ran.out;
+  }
 }
 
 // The edge of what is accepted is found by the library; one stored value beyond it is a finding.

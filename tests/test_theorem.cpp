@@ -12,16 +12,10 @@ namespace {
 
 using attack::Random;
 
-TEST(Gamma, IsAboveTheGrowthOfRoundings) {
+TEST(Growth, IsAboveThatOfRoundings) {
   for (const double u : {0x1p-53, 0x1p-24, 0x1p-11, 0x1p-8})
-    for (const double k : {1., 2., 7., 128., 1000., 4096.}) {
-      const double exact = std::expm1(k * std::log1p(u));
-      EXPECT_GE(growth(k, u), exact);
-      EXPECT_GE(gamma(k, u), growth(k, u) * (1 - 0x1p-40)) << k << " " << u;
-      if (k * u >= 1) {
-        EXPECT_EQ(gamma(k, u), HUGE_VAL);
-      }
-    }
+    for (const double k : {1., 2., 7., 128., 1000., 4096.})
+      EXPECT_GE(growth(k, u), std::expm1(k * std::log1p(u))) << k << " " << u;
   EXPECT_GE(growth(1, 0x1p-24), 0x1p-24);
   EXPECT_LE(growth(1, 0x1p-24), 0x1p-24 * (1 + 0x1p-40));
 }

@@ -104,10 +104,17 @@ std::string check_command(const Record& record, const CaseSpec& spec) {
   return text + "\n";
 }
 
+/// Of a kernel that is one of several algorithms: what naming it would do.
+std::string unnamed_text(const CaseSpec& spec) {
+  if (spec.declared.size() < 2) return {};
+  return "the bound is the widest of those of " + std::to_string(spec.declared.size()) +
+         " variants; that of the kernel's own, named by --variant, is sharper\n";
+}
+
 /// How to run precisely this check again.
 std::string again_text(const Record& record, const CaseSpec& spec) {
   std::string text = "\nto run this check again\n";
-  if (is_stored(record)) return text + "  " + check_command(record, spec);
+  if (is_stored(record)) return text + "  " + check_command(record, spec) + unnamed_text(spec);
   const std::string device = record.device == "cpu" ? "" : " --device cuda";
   text += "  opbound run suites/" + record.suite + " --tier nightly" + device + " --case " +
           shell_word(identity(spec)) + "\n";
@@ -128,9 +135,9 @@ std::unique_ptr<Provider> provider_of(const Record& record) {
     std::vector<std::pair<std::string, InputSpec>> outputs;
     for (const auto& [tensor, file] : record.environment)
       outputs.emplace_back(tensor, parse_input(file));
-    return stored_provider(std::move(outputs),
-                           has_own_order(record) ? Contract::Order::own : Contract::Order::any,
-                           has_cuda_functions(record) ? cuda_function_errors : FunctionErrors{});
+    return stored_provider(
+        std::move(outputs), has_own_order(record) ? Contract::Order::own : Contract::Order::any,
+        has_cuda_functions(record) ? cuda_function_errors : exact_function_errors);
   }
   return own_provider(record.device == "cpu" ? "cpu" : "cuda");
 }

@@ -118,15 +118,7 @@ struct SweptElements {
 
   template <class Decided, class Open>
   OPBOUND_HD Tally one(std::int64_t k, const JudgedElement& e, Decided decided, Open open) const {
-    const Judgement j = judge.of(e, false);
-    Tally t;
-    if (j.verdict == Verdict::undecided) {
-      t.undecided = 1;
-      open(k);
-    } else {
-      t = Tally::of(j, k);
-      if (t.numbers != 0) decided(t.worst_error);
-    }
+    Tally t = judge.first(e, k, decided, [&] { open(k); });
     const Format f = judge.store.format;
     t.hash = element_hash(k, encode(f, e.got));
     return t;
@@ -169,7 +161,7 @@ bool with_swept_elements(const Sweep& sweep, int wanted, F f) {
   for_each_swept<Pass>([&]<class Part, int output>() {
     if (output != wanted) return;
     const Format stored = format_of(sweep.element[output]);
-    const Judge judge{{stored, store_rounds(sweep.compute, stored)}, false};
+    const Judge judge{{stored, store_rounds(sweep.compute, stored)}, false, sweep_doubt_ulp};
     Problem<Op> problem{from_bytes<typename Op::Attributes>(sweep.attributes), sweep.variant, {}};
     problem.sizes.fill(1);
     const auto take = [&]<class T>() {

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(team_width, OPBOUND_SWEEP_BLOCKS)
   using Counter = unsigned long long;  // what atomicAdd takes
   static_assert(sizeof(Counter) == sizeof(std::uint64_t));
   __shared__ alignas(16) unsigned char lanes[team_width * sizeof(Tally)];
-  __shared__ Counter histogram[UlpHistogram::most_entries];
+  __shared__ unsigned histogram[UlpHistogram::most_entries];  // 64 bits would be a loop each
   const DeviceTeam<team_width, sizeof(Tally)> team(lanes);
   for (std::size_t k = threadIdx.x; k < UlpHistogram::most_entries; k += team_width)
     histogram[k] = 0;
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(team_width, OPBOUND_SWEEP_BLOCKS)
   for (std::int64_t r = first + blockIdx.x; r < last; r += gridDim.x) {
     const Tally t = sweep_run(
         team, elements, r, count,
-        [&](double error) { atomicAdd(&histogram[UlpHistogram::entry_of(error)], Counter{1}); },
+        [&](double error) { atomicAdd(&histogram[UlpHistogram::entry_of(error)], 1U); },
         [&](std::int64_t k) {
           const Counter place = atomicAdd(reinterpret_cast<Counter*>(to.open_count), Counter{1});
           if (place < to.open_room) to.open[place] = k;
@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(team_width, OPBOUND_SWEEP_BLOCKS)
   }
   __syncthreads();
   for (std::size_t k = threadIdx.x; k < UlpHistogram::most_entries; k += team_width)
-    if (histogram[k] != 0) atomicAdd(reinterpret_cast<Counter*>(&to.histogram[k]), histogram[k]);
+    if (histogram[k] != 0)
+      atomicAdd(reinterpret_cast<Counter*>(&to.histogram[k]), Counter{histogram[k]});
 }
 
 }  // namespace detail

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "bounds/gamma.hpp"
+#include "bounds/growth.hpp"
 #include "ops/instantiate/walk.hpp"
 #include "ops/precision.hpp"
 

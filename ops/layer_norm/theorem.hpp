@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "bounds/gamma.hpp"
+#include "bounds/growth.hpp"
 #include "ops/format.hpp"
 #include "reference/double_double.hpp"
 

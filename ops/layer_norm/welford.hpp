@@ -42,21 +42,23 @@ OPBOUND_HD void take_operand_errors(const Moments<Tracked<T, K>>& a,
 
 /// Bounds of the moments of n exact numbers, each off by at most `leaf`, for every tree of merges
 /// and for Welford's update of one number at a time.
+///
+/// For a node v of n_v = na + nb numbers let D be the exact difference of its children's means and
+/// w = na nb / n_v. Over any tree (bounds/README.md 2.4)
+///   sum D^2 w = Q, the squares of all     sum w <= F = (n / 2) log2 n
+///   sum w n_v = n (n - 1) / 2             sum w n_v^2 = (n^3 - n) / 3
 class AnyMergeOrder {
  public:
-  /// largest: of |x|; range: max - min; squares: at least the sum of squared deviations; all of
-  /// the exact numbers.
-  AnyMergeOrder(std::int64_t count, double largest, double range, double squares, double leaf,
-                const Format& f) {
-    const auto n = static_cast<double>(count);
-    const double u = f.unit_roundoff(), eta = f.eta();
+  /// largest: of |x|; squares: at least the sum of squared deviations; both of the exact numbers.
+  AnyMergeOrder(std::int64_t count, double largest, double squares, double leaf, const Format& f)
+      : n_(static_cast<double>(count)), q_(squares), u_(f.unit_roundoff()), eta_(f.eta()) {
     // nb / n does not underflow, and n does not overflow
-    if (!(n * f.smallest_normal() <= 1 && n <= f.largest())) return;
-    const double counted = n * u <= 1 ? 0 : u;  // rounding of na, nb, n themselves
-    const double weight = (1 + u) * (1 + counted) / (1 - counted) - 1;
-    mean_ = mean_error(n, largest, range, leaf, (1 + u) * (1 + u) * (1 + weight) - 1, u, eta);
-    squares_ = squares_error(n, squares, weight, u, eta);
-    const double slack = 1 + (n + 64) * 0x1p-50;
+    if (!(n_ * f.smallest_normal() <= 1 && n_ <= f.largest())) return;
+    const double counted = n_ * u_ <= 1 ? 0 : u_;  // rounding of na, nb, n themselves
+    const double weight = (1 + u_) * (1 + counted) / (1 - counted) - 1;
+    take_mean(largest, leaf, (1 + u_) * (1 + u_) * (1 + weight) - 1);
+    take_squares(leaf, weight);
+    const double slack = 1 + (n_ + 64) * 0x1p-50;
     mean_ *= slack;
     squares_ *= slack;
     if (!(mean_ >= 0 && largest + mean_ <= f.largest())) mean_ = infinite;
@@ -67,33 +69,44 @@ class AnyMergeOrder {
   double squares() const { return squares_; }
 
  private:
-  /// A node of n_v numbers adds local = step + u (largest + E + step), step = k (range + 2 E) +
-  /// eta, to the mean of its children's errors: n_v e_v <= na ea + nb eb + n_v local. Summed over a
-  /// tree, sum n_v <= n (n + 1) / 2 - 1 (one number at a time), so with h = (n + 1) / 2 - 1 / n
-  ///   E = leaf + h local(E), which is linear in E.
-  static double mean_error(double n, double largest, double range, double leaf, double k, double u,
-                           double eta) {
-    const double h = (n + 1) / 2 - 1 / n;
-    const double rest = 1 - h * (2 * k * (1 + u) + u);
-    if (!(rest > 0)) return infinite;
-    return (leaf + h * ((k * range + eta) * (1 + u) + u * largest)) / rest;
+  /// A node makes step = k (|D| + e) nb / n_v + eta and u (largest + E + step) of its own, with
+  /// e <= 2 E the error of its D; its children's errors are averaged:
+  ///   n_v e_v <= na ea + nb eb + k (1 + u) nb |D| + n_v L,
+  ///   L = 2 k (1 + u) E + (1 + u) eta + u (largest + E).
+  /// sum nb |D| <= sqrt(Q sum nb^2 / w) <= sqrt(Q (n^3 - n) / 3), since nb^2 / w = nb n_v / na is
+  /// at most w n_v^2; sum n_v <= n (n + 1) / 2 - 1 (one number at a time). So for all n, and for m
+  /// of them with m for n,
+  ///   E <= leaf + K sqrt(Q n / 3) + h L,   K = k (1 + u), h = (n + 1) / 2 - 1 / n,
+  /// which is linear in E.
+  void take_mean(double largest, double leaf, double k) {
+    const double h = (n_ + 1) / 2 - 1 / n_, grown = 2 * k * (1 + u_) + u_;
+    const double rest = 1 - h * grown;
+    if (!(rest > 0)) return;
+    steps_ = k * (1 + u_) * sqrt(q_ / 3);
+    const double least = (1 + u_) * eta_ + u_ * largest;
+    mean_ = (leaf + steps_ * sqrt(n_) + h * least) / rest;
+    local_ = grown * mean_ + least;
   }
 
-  /// With D the exact difference of two means and w = na nb / n: sum D^2 w = Q, the squares of all,
-  /// and sum w <= sum min(na, nb) <= F = (n / 2) log2 n (induction; the binary entropy of p <= 1/2
-  /// is at least 2 p). Computed differences are off by e <= 2 E, so all terms together by
-  ///   cross = sum (2 |D| e + e^2) w <= 4 E sqrt(Q F) + 4 E^2 F   (Cauchy and Schwarz)
-  /// and by tau (Q + cross) for their own roundings; Welford's update (x - m)(x - m') has an error
-  /// of D e' + D w e, within 4 E D w as w >= 1/2. The two additions of a node: u2 (Q + S).
-  double squares_error(double n, double q, double weight, double u, double eta) const {
-    if (!(mean_ < infinite)) return infinite;
-    const double f = n / 2 * log2_above(n);
-    const double cross = 4 * mean_ * sqrt(q * f) + 4 * mean_ * mean_ * f;
+  /// A difference of means is off by e <= A + B n_v + C sqrt(n_v), A = 2 leaf + L, B = L / 2 and
+  /// C = K sqrt(Q / 3) (by Cauchy, sqrt(Qa na) + sqrt(Qb nb) <= sqrt(Q n_v)). Welford's update
+  /// (x - m) (x - m') errs by |D| e' + |D| w e + e e', both within that, and e' / w <= e' + A + 2 B
+  /// + sqrt(2) C: within 2 |D| w e + w e^2 with A' = 3/2 A + B + C / sqrt(2) for A. All terms
+  /// together are off by
+  ///   cross = sum (2 |D| e + e^2) w <= 2 sqrt(Q V) + V,    V = sum e^2 w (Cauchy), where
+  ///   sqrt V <= A' sqrt F + B sqrt((n^3 - n) / 3) + C sqrt(n (n - 1) / 2)  (Minkowski)
+  /// and by tau (Q + cross) for their own roundings. The two additions of a node: u2 (Q + S).
+  void take_squares(double leaf, double weight) {
+    if (!(mean_ < infinite)) return;
+    const double f = n_ / 2 * log2_above(n_), a = 2 * leaf + local_, b = local_ / 2, c = steps_;
+    const double root = (1.5 * a + b + 0.7072 * c) * sqrt(f) + b * sqrt((n_ * n_ * n_ - n_) / 3) +
+                        c * sqrt(n_ * (n_ - 1) / 2);
+    const double cross = 2 * sqrt(q_) * root + root * root;
     double tau = 1 + weight;
-    for (int i = 0; i < 6; ++i) tau *= 1 + u;
-    const double terms = (tau - 1) * (q + cross) + cross + 2 * eta * (f + n);
-    const double additions = (n - 1) * (2 + u) * u;
-    return additions < 1 ? (terms + additions * q) / (1 - additions) : infinite;
+    for (int i = 0; i < 6; ++i) tau *= 1 + u_;
+    const double terms = (tau - 1) * (q_ + cross) + cross + 2 * eta_ * (f + n_);
+    const double additions = (n_ - 1) * (2 + u_) * u_;
+    if (additions < 1) squares_ = (terms + additions * q_) / (1 - additions);
   }
 
   static double log2_above(double n) {
@@ -102,6 +115,8 @@ class AnyMergeOrder {
     return result;
   }
 
+  double n_, q_, u_, eta_;
+  double steps_ = 0, local_ = 0;  ///< K sqrt(Q / 3), L
   double mean_ = infinite, squares_ = infinite;
 };
 
@@ -152,8 +167,7 @@ struct MergeMoments {
     }
     if (known && low == high && leaf == 0) return ours;  // differences of 0: nothing rounds
     squares *= 1 + static_cast<double>(n + 8) * 0x1p-51;
-    const detail::AnyMergeOrder bound(n, max(abs(low), abs(high)) + leaf,
-                                      (high - low) * (1 + 0x1p-52) + 2 * leaf, squares, leaf,
+    const detail::AnyMergeOrder bound(n, max(abs(low), abs(high)) + leaf, squares, leaf,
                                       Facts<decltype(T::value)>::format);
     const auto state = [&](T& x, double error) {
       x.radius = known ? error : detail::infinite;

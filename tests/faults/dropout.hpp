@@ -9,6 +9,7 @@ namespace opbound::faults {
 namespace dropout_faults {
 
 using Attributes = opbound::dropout::Attributes;
+using Dropped = opbound::dropout::Dropped;
 
 /// The right kernel with other attributes.
 template <class F>
@@ -67,7 +68,15 @@ inline std::vector<Fault> dropout() {
   };
   const auto last_step = with_attributes([](Attributes& a) { --a.offset; });
   const auto other_rank = with_attributes([](Attributes& a) { ++a.seed; });
+  Fault multiplied = with("multiplies_what_it_drops", "0 x: a dropped NaN is NaN", {}, "32",
+                          with_attributes([](Attributes& a) { a.dropped = Dropped::product; }));
+  Fault selected = with("selects_what_it_drops", "declared 0 x: a dropped NaN is 0", {}, "32",
+                        with_attributes([](Attributes& a) { a.dropped = Dropped::zero; }));
+  multiplied.inputs = selected.inputs = {{"x", "special"}, {"dy", "normal"}};
+  selected.attributes.emplace_back("dropped", std::string("product"));
   return {
+      multiplied,
+      selected,
       with("mask_of_the_last_step", "the offset was not advanced", {}, "32", last_step),
       with("mask_of_another_rank", "the seed of the next rank", {}, "32", other_rank),
       with("backward_with_another_mask", "the offset was advanced before the backward pass", up,

@@ -1,4 +1,4 @@
-// The constants of rounding error analysis (Higham 2002, section 3.1).
+// How roundings grow (Higham 2002, section 3.1), and what theorems assume of a kernel.
 #pragma once
 
 #include "bounds/tracked.hpp"
@@ -8,12 +8,6 @@ namespace opbound {
 
 /// P(k, u) = (1 + u)^k - 1: the relative growth of k roundings; no restriction on k u. Rounded up.
 OPBOUND_HD inline double growth(double k, double u) { return expm1(k * log1p(u)) * (1 + 0x1p-48); }
-
-/// gamma_k = k u / (1 - k u) >= P(k, u); infinite from k u = 1 on, where it says nothing.
-inline double gamma(double k, double u) {
-  const double ku = k * u;
-  return ku < 1 ? ku / (1 - ku) * (1 + 0x1p-49) : std::numeric_limits<double>::infinity();
-}
 
 /// What a theorem may assume of a kernel: its arithmetic, its functions, its sums.
 struct Arithmetic {
