@@ -63,8 +63,9 @@ struct segmented_sum {
 
 struct segmented_sum::forward {
   enum { x, ids, offsets, y };
-  static constexpr std::array tensors{in("x", "n", "width"), index("ids", "segments", "n"),
-                                      index("offsets", "n", "ends"), out("y", "segments", "width")};
+  static constexpr std::array tensors{
+      in("x", "n", "width"), index("ids", "segments", "n").or_else("any"),
+      index("offsets", "n", "ends").or_else("size"), out("y", "segments", "width")};
 
   /// One block a segment.
   struct segments {
@@ -132,7 +133,8 @@ struct segmented_sum::forward {
 
 struct segmented_sum::backward {
   enum { ids, offsets, dy, dx };
-  static constexpr std::array tensors{index("ids", "segments", "n"), index("offsets", "n", "ends"),
+  static constexpr std::array tensors{index("ids", "segments", "n").or_else("any"),
+                                      index("offsets", "n", "ends").or_else("size"),
                                       in("dy", "segments", "width"), out("dx", "n", "width")};
 
   /// One block a row.

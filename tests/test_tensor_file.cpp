@@ -376,5 +376,19 @@ TEST(InputError, IsOneLine) {
   EXPECT_STREQ(InputError("f.npy", "bad").what(), "f.npy: bad");
 }
 
+TEST_F(TensorFile, Int32IsWidenedWhereInt64IsWanted) {
+  const Tensor narrow(Element::int32, {3}, std::vector<double>{-100, 0, 2147483647});
+  write_npy(path("t.npy"), narrow);
+  write_safetensors(path("t.safetensors"), {{"t", narrow}});
+  for (const char* name : {"t.npy", "t.safetensors"}) {
+    const Tensor wide = read_tensor(path(name), {{}, Element::int64});
+    EXPECT_EQ(wide.element(), Element::int64);
+    EXPECT_EQ(wide.values(), narrow.values());
+    EXPECT_EQ(read_tensor(path(name)).element(), Element::int32);
+  }
+  write_npy(path("w.npy"), Tensor(Element::fp32, {3}));
+  expect_refused(path("w.npy"), "holds fp32, expected int64 or int32", {{}, Element::int64});
+}
+
 }  // namespace
 }  // namespace opbound

@@ -12,8 +12,6 @@ namespace attention_cases {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-using Attributes = std::vector<std::pair<std::string_view, AttributeValue>>;
-
 inline Attributes masked(const char* how) { return {{"mask", std::string(how)}}; }
 
 /// The tensor of the judged pass at this name, replaced on the way into the right kernel by

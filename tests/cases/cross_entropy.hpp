@@ -44,7 +44,6 @@ float smoothing_of(const Judged& t, const Call& call, std::int64_t row, float sm
 inline std::vector<PublicCase> cross_entropy() {
   using namespace cross_entropy_cases;
   constexpr auto forth = Direction::forward;
-  using Attributes = std::vector<std::pair<std::string_view, AttributeValue>>;
   const auto reduced = [](const char* how) { return AttributeValue(std::string(how)); };
   return {
       {"CE-01",

@@ -44,12 +44,8 @@ inline std::vector<PublicCase> dropout() {
   constexpr auto forth = Direction::forward, full = Direction::backward_full;
   const std::vector<std::int64_t> shape{32, 64};
   const std::vector<CaseInput> rows{{"x", "normal"}, {"dy", "normal"}};
-  const auto step = [](std::int64_t offset) {
-    return std::vector<std::pair<std::string_view, AttributeValue>>{{"offset", offset}};
-  };
-  const auto probability = [](double p) {
-    return std::vector<std::pair<std::string_view, AttributeValue>>{{"p", p}};
-  };
+  const auto step = [](std::int64_t offset) { return Attributes{{"offset", offset}}; };
+  const auto probability = [](double p) { return Attributes{{"p", p}}; };
   return {
       {"CKPT-01",
        "a block run again without the random state of its first run",

@@ -48,7 +48,6 @@ inline float tanh_slope_in_fp16(float value) {
 inline std::vector<CaseInput> at(std::vector<double> x) {
   return {{"x", "", std::move(x)}, {"dy", "constant(value=1)"}};
 }
-using Attributes = std::vector<std::pair<std::string_view, AttributeValue>>;
 inline Attributes tanh_form() { return {{"approximate", std::string("tanh")}}; }
 
 inline std::vector<PublicCase> of_backward() {

@@ -9,7 +9,6 @@
 namespace opbound::cases {
 namespace layer_norm_cases {
 
-using Attributes = std::vector<std::pair<std::string_view, AttributeValue>>;
 inline Attributes plain() { return {{"affine", std::string("none")}}; }
 
 /// y, mean and rstd of every row in fp32; variance(t, first, n, mean).

@@ -29,8 +29,6 @@ FaultyKernel product(std::int64_t splits, Inside inside, Stored stored, std::int
   };
 }
 
-inline float as_is(float x) { return x; }
-
 /// Cut to 14 significant bits, as an accumulator of that width would.
 inline float in_14_bits(float x) {
   if (x == 0) return x;
@@ -43,9 +41,7 @@ inline float in_14_bits(float x) {
 inline std::vector<PublicCase> matmul() {
   using namespace matmul_cases;
   constexpr auto forth = Direction::forward;
-  const auto splits = [](std::int64_t n) {
-    return std::vector<std::pair<std::string_view, AttributeValue>>{{"splits", n}};
-  };
+  const auto splits = [](std::int64_t n) { return Attributes{{"splits", n}}; };
   const std::vector<CaseInput> uniform{{"a", "uniform"}, {"b", "uniform"}},
       normal{{"a", "normal"}, {"b", "normal"}},
       whole{{"a", "", {3, -2, 1, 2, -1, 0, 3}}, {"b", "", {2, -1, 3, 0, -2, 1, 3, 1, -1, 2, -2}}};

@@ -9,8 +9,7 @@ namespace opbound::cases {
 inline std::vector<PublicCase> recompute() {
   constexpr auto full = Direction::backward_full;
   const std::vector<CaseInput> rows{{"x", "normal"}, {"gain", "normal(mean=1)"}, {"dy", "normal"}};
-  const std::vector<std::pair<std::string_view, AttributeValue>> in_fp32{
-      {"stored_format", std::string("fp32")}};
+  const Attributes in_fp32{{"stored_format", std::string("fp32")}};
   return {
       {"CKPT-07",
        "a weight cast before the optimiser's step is used after it",

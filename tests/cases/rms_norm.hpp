@@ -7,8 +7,6 @@
 namespace opbound::cases {
 namespace rms_norm_cases {
 
-using Attributes = std::vector<std::pair<std::string_view, AttributeValue>>;
-
 /// y = x rstd gamma, the sum of squares rounded to bf16 at every step.
 inline void squares_in_bf16(const Op& op, const Call& call) {
   op.run(call);

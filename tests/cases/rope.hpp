@@ -34,9 +34,7 @@ FaultyKernel turned(float offset, Product product, Stored stored) {
 inline std::vector<PublicCase> rope() {
   using namespace rope_cases;
   constexpr auto forth = Direction::forward;
-  const auto from = [](std::int64_t offset) {
-    return std::vector<std::pair<std::string_view, AttributeValue>>{{"offset", offset}};
-  };
+  const auto from = [](std::int64_t offset) { return Attributes{{"offset", offset}}; };
   const std::vector<CaseInput> x{{"x", "normal"}};
   return {
       {"ROPE-01",

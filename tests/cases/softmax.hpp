@@ -31,9 +31,6 @@ inline float row_max(const Judged& t, std::int64_t first, std::int64_t n) {
   return top;
 }
 inline float no_shift(const Judged&, std::int64_t, std::int64_t) { return 0; }
-inline float plain_add(float a, float b) { return a + b; }
-inline float add_in_bf16(float a, float b) { return in_bf16(a + b); }
-inline float add_in_fp16(float a, float b) { return in_fp16(a + b); }
 
 /// log-softmax of 1024 lanes that each keep (max, sum), lanes without elements at (-infinity, 0).
 inline void idle_lanes(const Op& op, const Call& call) {
@@ -61,7 +58,7 @@ inline std::vector<PublicCase> softmax() {
   constexpr auto forth = Direction::forward;
   constexpr double inf = std::numeric_limits<double>::infinity();
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<std::pair<std::string_view, AttributeValue>> log{{"log", true}};
+  const Attributes log{{"log", true}};
   const std::vector<CaseInput> zeros{{"x", "constant(value=0)"}};
   return {
       {"CE-07",
