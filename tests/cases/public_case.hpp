@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/faulty_kernel.hpp"
@@ -43,6 +44,24 @@ std::vector<PublicCase> public_cases();
 namespace cases {
 
 using namespace faulty;
+
+inline PublicCase shown(std::string_view id, std::string_view what, std::string_view op,
+                        Direction direction, std::string_view precision,
+                        std::vector<std::int64_t> shape, std::vector<CaseInput> inputs = {},
+                        Attributes attributes = {}, std::vector<PublishedValues> published = {},
+                        FaultyKernel kernel = {}, std::string_view variant = {}) {
+  return {id,
+          what,
+          op,
+          direction,
+          precision,
+          std::move(shape),
+          std::move(inputs),
+          std::move(attributes),
+          std::move(published),
+          std::move(kernel),
+          variant};
+}
 
 }  // namespace cases
 }  // namespace opbound

@@ -111,11 +111,10 @@ inline void scale_all(const TensorView& t, double factor) {
 
 inline std::vector<Fault> attention_forward_faults() {
   using namespace attention_faults;
-  const Inputs normal{{"q", "normal"}, {"k", "normal"}, {"v", "normal"}},
-      low{{"q", "constant(value=-4)"}, {"k", "normal(mean=60, sigma=0.5)"}, {"v", "normal"}};
-  const std::vector<std::int64_t> shape{2, 1, 4, 33, 16};
+  const Inputs normal{{"q", "normal"}, {"k", "normal"}, {"v", "normal"}};
   const auto with = [&](std::string_view name, std::string_view what, auto run) {
-    return planted("attention", name, what, {}, "bf16:fp32:bf16", shape, normal, {}, run);
+    return planted("attention", name, what, {}, "bf16:fp32:bf16", {2, 1, 4, 33, 16}, normal, {},
+                   run);
   };
   std::vector<Fault> all{
       with("scale_forgotten", "logits without 1 / sqrt(d)",
@@ -159,39 +158,48 @@ inline std::vector<Fault> attention_forward_faults() {
                         return attend(other, end);
                       })),
   };
-  all.push_back(with(
-      "wrong_head_of_keys", "head h reads key head h mod kv_heads",
-      forward_by([](std::int64_t h, const Sizes& z) { return h % z[1]; }, right_last, right_row)));
-  all.back().shape = {4, 2, 3, 9, 8};
-  all.push_back(
-      with("causal_off_by_one", "a query sees one key too many",
+  all.push_back(planted("attention", "p_in_bf16", "P rounded to bf16 where fp32 is declared", {},
+                        "fp32", {2, 1, 4, 33, 16}, normal, {},
+                        with_attributes([](auto& a) { a.p_format = bf16; })));
+  return all;
+}
+
+/// Which keys a row sees, and how far they are.
+inline std::vector<Fault> attention_mask_faults() {
+  using namespace attention_faults;
+  const Inputs normal{{"q", "normal"}, {"k", "normal"}, {"v", "normal"}};
+  const Attributes causal{{"mask", std::string("causal")}};
+  const auto with = [&](std::string_view name, std::string_view what,
+                        std::vector<std::int64_t> shape, const Attributes& attributes, auto run) {
+    return planted("attention", name, what, {}, "bf16:fp32:bf16", std::move(shape), normal,
+                   attributes, run);
+  };
+  std::vector<Fault> all{
+      with("wrong_head_of_keys", "head h reads key head h mod kv_heads", {4, 2, 3, 9, 8}, {},
+           forward_by([](std::int64_t h, const Sizes& z) { return h % z[1]; }, right_last,
+                      right_row)),
+      with("causal_off_by_one", "a query sees one key too many", {2, 1, 4, 33, 16}, causal,
            forward_by(
                right_head, [](std::int64_t i, const Call& c) { return right_last(i, c) + 1; },
-               right_row)));
-  all.back().attributes = {{"mask", std::string("causal")}};
-  all.push_back(with("causal_from_the_top", "causality counted from the first key",
-                     forward_by(
-                         right_head, [](std::int64_t i, const Call&) { return i; }, right_row)));
-  all.back().attributes = {{"mask", std::string("causal")}};
-  all.push_back(
-      with("no_maximum", "exp(s) without the maximum, which underflows",
-           forward_by(right_head, right_last, [](const RowOf& r) { return attend(r, 0); })));
-  all.back().inputs = low;
-  all.push_back(planted("attention", "p_in_bf16", "P rounded to bf16 where fp32 is declared", {},
-                        "fp32", shape, normal, {},
-                        with_attributes([](auto& a) { a.p_format = bf16; })));
-  all.push_back(
-      with("masked_row_averages_v", "a row with no key gives the mean of V",
-           then([](const Judged&, const Call& call) {
-             const TensorView &o = call.forward[Place::o], &v = call.forward[Place::v];
-             for (std::int64_t c = 0; c < call.sizes[4]; ++c) {
+               right_row)),
+      with("causal_from_the_top", "causality counted from the first key", {2, 1, 4, 33, 16}, causal,
+           forward_by(
+               right_head, [](std::int64_t i, const Call&) { return i; }, right_row)),
+      // The first query is before the first key.
+      with("masked_row_averages_v", "a row with no key gives the mean of V", {1, 1, 3, 2, 8},
+           causal, then([](const Judged& t, const Call& call) {
+             const std::int64_t keys = call.sizes[3], d = call.sizes[4];
+             for (std::int64_t c = 0; c < d; ++c) {
                double mean = 0;
-               for (std::int64_t j = 0; j < call.sizes[3]; ++j) mean += v.at(j * call.sizes[4] + c);
-               o.set(c, round_to(format_of(o.element), mean / static_cast<double>(call.sizes[3])));
+               for (std::int64_t j = 0; j < keys; ++j) mean += t("v").at(j * d + c);
+               t.put("o", c, mean / static_cast<double>(keys));
              }
-           })));
-  all.back().shape = {1, 1, 3, 2, 8};  // the first query is before the first key
-  all.back().attributes = {{"mask", std::string("causal")}};
+           })),
+      with("no_maximum", "exp(s) without the maximum, which underflows", {2, 1, 4, 33, 16}, {},
+           forward_by(right_head, right_last, [](const RowOf& r) { return attend(r, 0); })),
+  };
+  all.back().inputs = {
+      {"q", "constant(value=-4)"}, {"k", "normal(mean=60, sigma=0.5)"}, {"v", "normal"}};
   return all;
 }
 
@@ -247,7 +255,7 @@ inline std::vector<Fault> attention_backward_faults() {
 }
 
 inline std::vector<Fault> attention() {
-  return joined(attention_forward_faults(), attention_backward_faults());
+  return joined(attention_forward_faults(), attention_mask_faults(), attention_backward_faults());
 }
 
 }  // namespace opbound::faults

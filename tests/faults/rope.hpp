@@ -17,7 +17,8 @@ Kernel heads_by(float offset, float sign, bool interleaved, Angle angle, Stored 
     const TensorView &x = views[0], &y = views[4];
     const std::int64_t heads = call.sizes[1], d = call.sizes[2], pairs = call.sizes[3];
     for (std::int64_t block = 0; block < call.sizes[0] * heads; ++block) {
-      const float position = offset + static_cast<float>(block / heads);
+      const std::int64_t token = block / heads;
+      const float position = offset + static_cast<float>(token);
       for (std::int64_t i = 0; i < pairs; ++i) {
         const float t = angle(position, static_cast<float>(i), static_cast<float>(pairs));
         const float c = stored(cos(t)), s = sign * stored(sin(t));
