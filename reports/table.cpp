@@ -72,7 +72,7 @@ class Layout {
       widths = natural_;
       narrow(available, [&](std::size_t c) { return columns[c].least_width; });
     }
-    narrow(available, [&](std::size_t c) { return columns[c].number ? 0 : least_width(c); });
+    narrow(available, [&](std::size_t c) { return least_width(c); });
   }
 
   std::size_t total() const {
@@ -97,10 +97,13 @@ class Layout {
     }
   }
 
+  /// Numbers stay in one line, their title need not.
   std::size_t least_width(std::size_t c) const {
-    std::size_t longest = longest_piece(columns_[c].title);
-    for (const auto& row : texts_) longest = std::max(longest, longest_piece(row[c]));
-    return std::min(longest, narrowest);
+    std::size_t longest = 0;
+    for (const auto& row : texts_)
+      longest = std::max(longest, columns_[c].number ? width_of(row[c]) : longest_piece(row[c]));
+    if (!columns_[c].number) longest = std::min(longest, narrowest);
+    return std::max(longest, std::min(longest_piece(columns_[c].title), narrowest));
   }
 
   /// How many rows the text of these columns tells apart.

@@ -162,6 +162,16 @@ TEST(TerminalTable, WrapsThenLeavesOutAndSaysSo) {
             "too narrow for: [first]\n");
 }
 
+TEST(TerminalTable, WrapsTitlesOfNumbersAndNoNumber) {
+  Table table({{.title = "op"}, {.title = "largest of all", .number = true}});
+  table.add_row({{"gelu"}, {"123456789"}});
+  EXPECT_EQ(table.terminal({.columns = 15}),
+            "op      largest\n"
+            "         of all\n"
+            "---------------\n"
+            "gelu  123456789\n");
+}
+
 TEST(TerminalTable, KeepsWhatAloneTellsRowsApart) {
   Table table(
       {{.title = "key"}, {.title = "apart", .dispensable = 2}, {.title = "not", .dispensable = 1}});
