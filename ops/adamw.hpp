@@ -80,7 +80,7 @@ struct adamw::forward {
                                       in("g", "steps", "n"),
                                       in("m", "n").as("state_format"),
                                       in("v", "n").as("state_format"),
-                                      mask("found_inf", "steps"),
+                                      mask("found_inf", "steps").or_none(),
                                       out("next_w", "steps", "n").as("state_format"),
                                       out("next_m", "steps", "n").as("state_format"),
                                       out("next_v", "steps", "n").as("state_format"),

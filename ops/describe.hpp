@@ -37,6 +37,10 @@ struct TensorSpec {
   /// format, scratch in the compute format.
   std::string_view element{};
   std::string_view below{};  ///< the dimension that bounds an index tensor's integers
+  /// What else the op gives a meaning in an index tensor: "size" (the dimension's size itself),
+  /// "any" integer, or the value of the attribute of this name.
+  std::string_view also{};
+  bool may_be_left_out = false;  ///< a mask: nothing is true in one that is not given
 
   constexpr int rank() const {
     int r = 0;
@@ -48,6 +52,16 @@ struct TensorSpec {
   constexpr TensorSpec as(std::string_view stored) const {
     TensorSpec t = *this;
     t.element = stored;
+    return t;
+  }
+  constexpr TensorSpec or_else(std::string_view other) const {
+    TensorSpec t = *this;
+    t.also = other;
+    return t;
+  }
+  constexpr TensorSpec or_none() const {
+    TensorSpec t = *this;
+    t.may_be_left_out = true;
     return t;
   }
 };
@@ -63,7 +77,7 @@ template <class... D>
 constexpr TensorSpec in(std::string_view name, D... dims) {
   return detail::spec(Role::in, name, dims...);
 }
-/// Integers from 0 to the size of dimension `below` - 1, and whatever else the op gives a meaning.
+/// Integers from 0 to the size of dimension `below` - 1, and what or_else allows.
 template <class... D>
 constexpr TensorSpec index(std::string_view name, std::string_view below, D... dims) {
   TensorSpec t = detail::spec(Role::index, name, dims...).as("int64");

@@ -75,8 +75,9 @@ struct segmented_sum {
 
 struct segmented_sum::forward {
   enum { x, ids, offsets, y };
-  static constexpr std::array tensors{in("x", "n", "width"), index("ids", "segments", "n"),
-                                      index("offsets", "n", "ends"), out("y", "segments", "width")};
+  static constexpr std::array tensors{
+      in("x", "n", "width"), index("ids", "segments", "n").or_else("any"),
+      index("offsets", "n", "ends").or_else("size"), out("y", "segments", "width")};
 
   struct segments : blocks_along<2>, sums_over<0> {
     static constexpr std::array<int, 1> outputs{y};
@@ -126,7 +127,8 @@ struct segmented_sum::forward {
 
 struct segmented_sum::backward {
   enum { ids, offsets, dy, dx };
-  static constexpr std::array tensors{index("ids", "segments", "n"), index("offsets", "n", "ends"),
+  static constexpr std::array tensors{index("ids", "segments", "n").or_else("any"),
+                                      index("offsets", "n", "ends").or_else("size"),
                                       in("dy", "segments", "width"), out("dx", "n", "width")};
 
   struct rows : blocks_along<0>, sums_over<2> {

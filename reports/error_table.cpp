@@ -115,21 +115,21 @@ std::string direction_text(std::string text, bool brief) {
 /// `brief`: for a terminal.
 Table readable_table(const std::vector<Row>& rows, bool all, bool brief, const char* times) {
   Table table(
-      {{.title = "op", .least_width = 6},
-       {.title = "part", .least_width = 4},
-       {.title = brief ? "dir" : "direction", .least_width = 9},
-       {.title = "variant", .least_width = 7},
+      {{.title = "op"},
+       {.title = "part"},
+       {.title = brief ? "dir" : "direction"},
+       {.title = "variant", .least_width = 12},
        {.title = "precision", .least_width = 14},
-       {.title = all ? "case" : "worst case", .least_width = 12},
-       {.title = "cases", .number = true, .dispensable = 5},
-       {.title = "provider", .least_width = 6},
+       {.title = all ? "case" : "worst case", .least_width = 20},
+       {.title = "cases", .number = true, .dispensable = 7},
+       {.title = "provider", .least_width = 8, .dispensable = 6},
        {.title = "verdict"},
        {.title = "ratio", .number = true},
-       {.title = brief ? "acceptable" : "acceptable mean/max", .number = true, .dispensable = 1},
-       {.title = "max ulp", .number = true, .dispensable = 2},
-       {.title = "bias ulp", .number = true, .dispensable = 4},
-       {.title = "bound source", .least_width = 10, .dispensable = 3},
-       {.title = "checked", .number = true}});
+       {.title = brief ? "acceptable" : "acceptable mean/max", .number = true, .dispensable = 2},
+       {.title = "max ulp", .number = true, .dispensable = 1},
+       {.title = "bias ulp", .number = true, .dispensable = 5},
+       {.title = "bound source", .least_width = 16, .dispensable = 4},
+       {.title = "checked", .number = true, .dispensable = 3}});
   const auto number = [](double x) { return legible(x); };
   const auto count = [](double x) {
     return x >= 0 && x < 0x1p63 ? legible(static_cast<std::uint64_t>(x)) : legible(x);

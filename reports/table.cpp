@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <limits>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -47,49 +50,95 @@ std::string coloured(const std::string& text, Colour colour) {
   return text;
 }
 
+using Texts = std::vector<std::vector<std::string>>;  // of every row, a cell for each column
+
+/// Where nothing else helps, text is wrapped down to this, or to the longest piece if that is less.
+constexpr std::size_t narrowest = 10;
+
 /// The columns that stay, and how wide they are.
-struct Layout {
-  std::vector<std::size_t> columns;
-  std::vector<std::size_t> widths;  // of all columns of the table
-  std::vector<std::size_t> left_out;
+class Layout {
+ public:
+  Layout(const std::vector<Column>& columns, const Texts& texts, std::size_t available)
+      : columns_(columns), texts_(texts), natural_(columns.size(), 0) {
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      for (const auto& row : texts) natural_[c] = std::max(natural_[c], width_of(row[c]));
+      if (natural_[c] == 0) continue;  // a column without text
+      natural_[c] = std::max(natural_[c], width_of(columns[c].title));
+      shown.push_back(c);
+    }
+    widths = natural_;
+    narrow(available, [&](std::size_t c) { return columns[c].least_width; });
+    while (total() > available && leave_out()) {
+      widths = natural_;
+      narrow(available, [&](std::size_t c) { return columns[c].least_width; });
+    }
+    narrow(available, [&](std::size_t c) { return least_width(c); });
+  }
 
   std::size_t total() const {
-    std::size_t sum = columns.empty() ? 0 : gap.size() * (columns.size() - 1);
-    for (const std::size_t c : columns) sum += widths[c];
+    std::size_t sum = shown.empty() ? 0 : gap.size() * (shown.size() - 1);
+    for (const std::size_t c : shown) sum += widths[c];
     return sum;
   }
+
+  std::vector<std::size_t> shown, left_out, widths;
+
+ private:
+  /// Narrows the widest column that is above its least width (0: never) until the table fits.
+  template <class Least>
+  void narrow(std::size_t available, Least least) {
+    while (total() > available) {
+      const auto room = [&](std::size_t c) {
+        return least(c) == 0 || widths[c] <= least(c) ? 0 : widths[c];
+      };
+      const auto widest = std::ranges::max_element(shown, {}, room);
+      if (widest == shown.end() || room(*widest) == 0) return;
+      --widths[*widest];
+    }
+  }
+
+  /// Numbers stay in one line, their title need not.
+  std::size_t least_width(std::size_t c) const {
+    std::size_t longest = 0;
+    for (const auto& row : texts_)
+      longest = std::max(longest, columns_[c].number ? width_of(row[c]) : longest_piece(row[c]));
+    if (!columns_[c].number) longest = std::min(longest, narrowest);
+    return std::max(longest, std::min(longest_piece(columns_[c].title), narrowest));
+  }
+
+  /// How many rows the text of these columns tells apart.
+  std::size_t kinds_of_rows(const std::vector<std::size_t>& columns) const {
+    std::set<std::vector<std::string>> kinds;
+    for (const auto& row : texts_) {
+      std::vector<std::string> names;
+      for (const std::size_t c : columns)
+        if (!columns_[c].number) names.push_back(row[c]);
+      kinds.insert(std::move(names));
+    }
+    return kinds.size();
+  }
+
+  /// The most dispensable column without which rows stay apart.
+  bool leave_out() {
+    std::vector<std::size_t> order = shown;
+    std::ranges::stable_sort(order, std::greater<>(),
+                             [&](std::size_t c) { return columns_[c].dispensable; });
+    for (const std::size_t c : order) {
+      if (columns_[c].dispensable == 0) break;
+      std::vector<std::size_t> rest = shown;
+      std::erase(rest, c);
+      if (kinds_of_rows(rest) < kinds_of_rows(shown)) continue;
+      left_out.push_back(c);
+      shown = std::move(rest);
+      return true;
+    }
+    return false;
+  }
+
+  const std::vector<Column>& columns_;
+  const Texts& texts_;
+  std::vector<std::size_t> natural_;
 };
-
-/// Narrows the widest shortenable column until the table fits or none can be narrowed any more.
-void shorten(Layout& layout, const std::vector<Column>& columns, std::size_t available) {
-  while (layout.total() > available) {
-    const auto room = [&](std::size_t c) {
-      const std::size_t least = columns[c].least_width;
-      return least == 0 || layout.widths[c] <= least ? 0 : layout.widths[c];
-    };
-    const auto widest = std::ranges::max_element(layout.columns, {}, room);
-    if (widest == layout.columns.end() || room(*widest) == 0) return;
-    --layout.widths[*widest];
-  }
-}
-
-Layout lay_out(const std::vector<Column>& columns, const std::vector<std::size_t>& natural,
-               std::size_t available) {
-  Layout layout{{}, natural, {}};
-  for (std::size_t c = 0; c < columns.size(); ++c)
-    if (natural[c] > 0) layout.columns.push_back(c);
-  for (;;) {
-    layout.widths = natural;
-    shorten(layout, columns, available);
-    const auto least_needed = std::ranges::max_element(
-        layout.columns, {}, [&](std::size_t c) { return columns[c].dispensable; });
-    if (layout.total() <= available || least_needed == layout.columns.end() ||
-        columns[*least_needed].dispensable == 0)
-      return layout;
-    layout.left_out.push_back(*least_needed);
-    layout.columns.erase(least_needed);
-  }
-}
 
 std::string padded(const std::string& text, std::size_t width, bool right) {
   const std::string space(width - std::min(width, width_of(text)), ' ');
@@ -121,13 +170,16 @@ std::string csv_cell(const std::string& text) {
 
 Terminal Terminal::of(int descriptor) {
   Terminal t;
-  if (isatty(descriptor) == 0) return t;
+  if (isatty(descriptor) == 0) {
+    t.columns = std::numeric_limits<std::int32_t>::max();
+    return t;
+  }
   const std::string type = environment_value("TERM");
   t.colour = environment_value("NO_COLOR").empty() && !type.empty() && type != "dumb";
   t.unicode = locale_is_utf8();
   winsize size{};
   if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    t.columns = std::clamp<std::size_t>(size.ws_col, 100, 160);
+    t.columns = std::clamp<std::size_t>(size.ws_col, 60, 240);
   return t;
 }
 
@@ -139,43 +191,52 @@ void Table::add_row(std::vector<Cell> cells) {
 void Table::add_rule() { rules_.push_back(rows_.size()); }
 
 std::string Table::terminal(const Terminal& as) const {
-  std::vector<std::vector<std::string>> texts;
-  std::vector<std::size_t> natural(columns_.size(), 0);
+  Texts texts;
   for (const auto& row : rows_) {
     auto& line = texts.emplace_back();
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      line.push_back(printable(row[c].text, as.unicode));
-      natural[c] = std::max(natural[c], width_of(line[c]));
-    }
+    for (const Cell& cell : row) line.push_back(printable(cell.text, as.unicode));
   }
-  for (std::size_t c = 0; c < columns_.size(); ++c)  // a column without text is left out
-    if (natural[c] > 0) natural[c] = std::max(natural[c], width_of(columns_[c].title));
-  const Layout layout = lay_out(columns_, natural, as.columns);
+  const Layout layout(columns_, texts, as.columns);
 
-  const auto cell = [&](const std::string& text, std::size_t c) {
-    return padded(shortened(text, layout.widths[c], as.unicode), layout.widths[c],
-                  columns_[c].number);
+  // A row takes as many lines as its longest cell.
+  const auto lines_of = [&](const auto& text_of, const auto& colour_of) {
+    std::vector<std::vector<std::string>> cells;
+    std::size_t height = 0;
+    for (const std::size_t c : layout.shown) {
+      cells.push_back(wrapped(text_of(c), layout.widths[c]));
+      height = std::max(height, cells.back().size());
+    }
+    std::string lines;
+    for (std::size_t k = 0; k < height; ++k) {
+      std::string line;
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        const std::size_t c = layout.shown[i];
+        const bool has_text = k < cells[i].size();
+        const std::string text =
+            padded(has_text ? cells[i][k] : "", layout.widths[c], columns_[c].number);
+        line += as.colour && has_text ? coloured(text, colour_of(c)) : text;
+        line += gap;
+      }
+      lines += without_trailing_space(line) + "\n";
+    }
+    return lines;
   };
+
   std::string rule;
   for (std::size_t i = 0; i < layout.total(); ++i) rule += as.unicode ? "\u2500" : "-";
-  std::string to, titles;
-  for (const std::size_t c : layout.columns) titles += cell(columns_[c].title, c).append(gap);
-  to += without_trailing_space(titles) + "\n" + rule + "\n";
+  rule += "\n";
+  std::string to = lines_of([&](std::size_t c) { return columns_[c].title; },
+                            [](std::size_t) { return Colour::plain; }) +
+                   rule;
   for (std::size_t r = 0; r < rows_.size(); ++r) {
-    if (r > 0 && std::ranges::count(rules_, r) > 0) to += rule + "\n";
-    std::string line;
-    for (const std::size_t c : layout.columns) {
-      const std::string text = cell(texts[r][c], c);
-      line += as.colour ? coloured(text, rows_[r][c].colour) : text;
-      line += gap;
-    }
-    to += without_trailing_space(line) + "\n";
+    if (r > 0 && std::ranges::count(rules_, r) > 0) to += rule;
+    to += lines_of([&](std::size_t c) { return texts[r][c]; },
+                   [&](std::size_t c) { return rows_[r][c].colour; });
   }
-  if (!layout.left_out.empty()) {
-    to += "too narrow for:";
-    for (const std::size_t c : layout.left_out) to += " [" + columns_[c].title + "]";
-    to += "\n";
-  }
+  if (layout.left_out.empty()) return to;
+  std::string note = "too narrow for:";
+  for (const std::size_t c : layout.left_out) note += " [" + columns_[c].title + "]";
+  for (const std::string& line : wrapped(note, as.columns)) to += line + "\n";
   return to;
 }
 

@@ -24,8 +24,8 @@ struct Terminal {
   std::size_t columns = 160;
 
   /// As the file `descriptor` is: colour only on a terminal and without NO_COLOR (no-color.org) and
-  /// TERM=dumb, unicode only on a terminal whose locale says UTF-8, its width taken between 100 and
-  /// 160 columns; a file or pipe gets plain ASCII, 160 wide.
+  /// TERM=dumb, unicode only on a terminal whose locale says UTF-8, its width as it is but taken
+  /// between 60 and 240 columns; a file or pipe gets plain ASCII as wide as it needs.
   static Terminal of(int descriptor);
 };
 
@@ -33,7 +33,8 @@ struct Terminal {
 struct Column {
   std::string title;
   bool number = false;
-  std::size_t least_width = 0;  ///< it may be shortened to this many columns; 0: never
+  std::size_t least_width = 0;  ///< its text is wrapped to this many columns at the least; 0: only
+                                ///< where nothing else helps
   int dispensable = 0;          ///< left out of a terminal too narrow, higher ones first; 0: never
 };
 
@@ -46,8 +47,9 @@ class Table {
   /// Separates the rows before from the rows after it (on a terminal).
   void add_rule();
 
-  /// Aligned columns. Columns without any text are left out; what else does not fit is shortened or
-  /// left out, and then a last line names it.
+  /// Aligned columns. Columns without any text are left out. Where the rest does not fit, text is
+  /// wrapped, never cut; then columns are left out and named in a last line, but none of those
+  /// whose text alone tells two rows apart.
   std::string terminal(const Terminal& as) const;
   /// Columns without any text are left out.
   std::string markdown() const;

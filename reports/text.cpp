@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 namespace opbound {
 namespace {
@@ -62,6 +63,26 @@ bool is_control(std::string_view sequence) {
          (second == 0x81 && third >= 0xa6 && third <= 0xa9);
 }
 
+/// Takes the first `columns` columns off `text`.
+std::string_view take_columns(std::string_view& text, std::size_t columns) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < columns && bytes < text.size(); ++i)
+    bytes += std::max<std::size_t>(sequence_length(text.substr(bytes)), 1);
+  const std::string_view taken = text.substr(0, bytes);
+  text.remove_prefix(bytes);
+  return taken;
+}
+
+/// The bytes up to and with the first place where a line may end.
+std::size_t piece_length(std::string_view text) {
+  return std::min(text.find_first_of(" :_,(|=/"), text.size() - 1) + 1;
+}
+
+std::string_view without_last_space(std::string_view text) {
+  if (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
 }  // namespace
 
 std::string shortest(double x) {
@@ -115,14 +136,43 @@ std::size_t width_of(std::string_view text) {
 std::string shortened(const std::string& text, std::size_t columns, bool unicode) {
   if (width_of(text) <= columns) return text;
   const std::string_view mark = unicode ? "\u2026" : "~";
-  std::string kept;
+  if (columns == 0) return {};
   std::string_view rest = text;
-  for (std::size_t i = 0; i + 1 < columns; ++i) {
-    const std::size_t length = std::max<std::size_t>(sequence_length(rest), 1);
-    kept += rest.substr(0, length);
-    rest.remove_prefix(length);
+  return std::string(take_columns(rest, columns - 1)) + std::string(mark);
+}
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
+  columns = std::max<std::size_t>(columns, 1);
+  std::vector<std::string> lines(1);
+  const auto add = [&](std::string_view piece) {
+    if (!lines.back().empty() &&
+        width_of(lines.back()) + width_of(without_last_space(piece)) > columns)
+      lines.emplace_back();
+    while (width_of(without_last_space(piece)) > columns) {
+      lines.back() = take_columns(piece, columns);
+      lines.emplace_back();
+    }
+    lines.back() += piece;
+  };
+  while (!text.empty()) {
+    std::string_view word = text.substr(0, std::min(text.find(' '), text.size() - 1) + 1);
+    text.remove_prefix(word.size());
+    if (width_of(without_last_space(word)) <= columns) add(std::exchange(word, {}));
+    for (; !word.empty(); word.remove_prefix(piece_length(word)))
+      add(word.substr(0, piece_length(word)));
   }
-  return columns == 0 ? std::string() : kept + std::string(mark);
+  for (std::string& line : lines) line = without_last_space(line);
+  return lines;
+}
+
+std::size_t longest_piece(std::string_view text) {
+  std::size_t longest = 0;
+  while (!text.empty()) {
+    const std::string_view piece = text.substr(0, piece_length(text));
+    text.remove_prefix(piece.size());
+    longest = std::max(longest, width_of(without_last_space(piece)));
+  }
+  return longest;
 }
 
 }  // namespace opbound

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace opbound {
 
@@ -29,5 +30,13 @@ std::size_t width_of(std::string_view text);
 /// The first `columns` columns of printable text, the last of them saying that something is left
 /// out if something is.
 std::string shortened(const std::string& text, std::size_t columns, bool unicode);
+
+/// Printable text in lines of at most `columns` columns, nothing left out: a line ends after a
+/// space (which goes) or one of : _ , ( | = / where it can, and within a longer piece where it
+/// must.
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
+
+/// The columns of the longest piece that `wrapped` need not break.
+std::size_t longest_piece(std::string_view text);
 
 }  // namespace opbound

@@ -55,16 +55,20 @@ const TensorSpec* forward_tensor(const Op& op, std::string_view name) {
 
 }  // namespace
 
-Element tensor_element(const CaseSpec& spec, const TensorSpec& tensor) {
-  if (!tensor.element.empty()) return element_named(spec, tensor.element);
-  if (tensor.role == Role::scratch) return element_of(spec.precision.compute);
+std::string_view stored_as(const Op& op, const TensorSpec& tensor) {
+  if (!tensor.element.empty()) return tensor.element;
+  if (tensor.role == Role::scratch) return "compute";
   std::string_view name = tensor.name;
-  const TensorSpec* origin = forward_tensor(*spec.op, name);
+  const TensorSpec* origin = forward_tensor(op, name);
   if (origin == nullptr && name.size() > 1 && name.front() == 'd')
-    origin = forward_tensor(*spec.op, name.substr(1));
+    origin = forward_tensor(op, name.substr(1));
   if (origin == nullptr) origin = &tensor;
-  if (!origin->element.empty()) return element_named(spec, origin->element);
-  return element_of(origin->role == Role::out ? spec.precision.output : spec.precision.storage);
+  if (!origin->element.empty()) return origin->element;
+  return origin->role == Role::out ? "output" : "storage";
+}
+
+Element tensor_element(const CaseSpec& spec, const TensorSpec& tensor) {
+  return element_named(spec, stored_as(*spec.op, tensor));
 }
 
 std::int64_t size_of(const CaseSpec& spec, std::string_view dim) {

@@ -54,7 +54,10 @@ struct CaseSpec {
   std::string name;             ///< of the case in its suite; free text
 };
 
-/// What a tensor of the case is stored in (TensorSpec::element).
+/// The word of TensorSpec::element that holds for a tensor, its own or the one it follows.
+std::string_view stored_as(const Op& op, const TensorSpec& tensor);
+
+/// What a tensor of the case is stored in.
 Element tensor_element(const CaseSpec& spec, const TensorSpec& tensor);
 
 /// The tensor's axes as the case sizes them; one empty axis where the attributes leave it out.

@@ -39,18 +39,33 @@ std::string in_quotes(std::string_view name) {
 }
 
 void require_element(const InputFile& file, const TensorChoice& choice, Element found) {
-  if (choice.element && *choice.element != found)
+  if (!choice.element || *choice.element == found) return;
+  if (*choice.element != Element::int64)
     file.refuse("holds " + std::string(name_of(found)), name_of(*choice.element));
+  if (found != Element::int32)
+    file.refuse("holds " + std::string(name_of(found)), "int64 or int32");
 }
 
 }  // namespace detail
 
-Tensor read_tensor(const std::filesystem::path& path, const TensorChoice& choice) {
+namespace {
+
+Tensor read_as_it_is(const std::filesystem::path& path, const TensorChoice& choice) {
   InputFile file(path);
   const std::string extension = path.extension().string();
   if (extension == ".npy") return detail::read_npy(file, choice);
   if (extension == ".safetensors") return detail::read_safetensors(file, choice);
   file.refuse("the name ends in " + detail::in_quotes(extension), ".npy or .safetensors");
+}
+
+}  // namespace
+
+Tensor read_tensor(const std::filesystem::path& path, const TensorChoice& choice) {
+  Tensor read = read_as_it_is(path, choice);
+  if (choice.element != Element::int64 || read.element() == Element::int64) return read;
+  Tensor wide(Element::int64, read.shape());
+  for (std::int64_t i = 0, n = read.count(); i < n; ++i) wide.set(i, read.at(i));
+  return wide;
 }
 
 }  // namespace opbound

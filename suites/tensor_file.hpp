@@ -21,7 +21,7 @@ struct TensorChoice {
   /// The tensor of a .safetensors file; may be empty if the file has only one.
   std::string name;
   /// How to read raw bits: .npy '<u2' or '|V1' say nothing of bf16 or e4m3. Where the file names a
-  /// floating-point type itself, it must be this one.
+  /// type itself, it must be this one, or int32 where this is int64.
   std::optional<Element> element;
 };
 
@@ -52,7 +52,7 @@ std::string text_of(const Shape& shape);
 /// A name from a file, quoted, and cut where it is long.
 std::string in_quotes(std::string_view name);
 
-/// InputError unless the tensor is of the element asked for, if any.
+/// InputError unless the tensor is of the element asked for, if any, or is widened to it.
 void require_element(const InputFile& file, const TensorChoice& choice, Element found);
 
 }  // namespace detail

@@ -1,20 +1,17 @@
 // A faulty kernel behind the contract of the right one.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <utility>
 
 #include "ops/provider.hpp"
+#include "tests/faulty_kernel.hpp"
 
 namespace opbound {
 
-using FaultyKernel = std::function<void(const Op&, const Call&)>;
-
 class FaultyProvider final : public Provider {
  public:
-  FaultyProvider(std::string_view name, FaultyKernel kernel)
-      : name_(name), kernel_(std::move(kernel)) {}
+  FaultyProvider(std::string_view name, Kernel kernel) : name_(name), kernel_(std::move(kernel)) {}
   std::string name() const override { return "fault"; }
   std::string version() const override { return name_; }
   std::string device() const override { return "cpu"; }
@@ -26,7 +23,7 @@ class FaultyProvider final : public Provider {
 
  private:
   std::string name_;
-  FaultyKernel kernel_;
+  Kernel kernel_;
 };
 
 }  // namespace opbound

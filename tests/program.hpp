@@ -5,10 +5,9 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
+
+#include "tests/temporary_folder.hpp"
 
 namespace opbound {
 
@@ -19,30 +18,12 @@ struct Ran {
 };
 
 /// Every test has an empty folder, in which the program runs.
-class Program : public testing::Test {
+class Program : public TemporaryFolder {
  protected:
-  Program() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "opbound_cli_XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-
-  void put(const std::string& name, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
-    std::ofstream(path(name), std::ios::binary) << text;
-  }
-  std::string get(const std::string& name) const {
-    std::ostringstream all;
-    all << std::ifstream(path(name), std::ios::binary).rdbuf();
-    return all.str();
-  }
-
   /// Any command line of the shell.
   Ran shell(const std::string& line) const {
-    const int status =
-        std::system(("cd '" + folder_ + "' && { " + line + "; } >out.txt 2>err.txt").c_str());
+    const int status = std::system(
+        ("cd '" + folder_.string() + "' && { " + line + "; } >out.txt 2>err.txt").c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, get("out.txt"), get("err.txt")};
   }
   Ran opbound(const std::string& words) const { return shell(OPBOUND_PROGRAM " " + words); }
@@ -56,8 +37,6 @@ class Program : public testing::Test {
     EXPECT_EQ(ran.err.find('\n') + 1, ran.err.size()) << words << ": " << ran.err;
     return ran.err;
   }
-
-  std::string folder_;
 };
 
 }  // namespace opbound

@@ -64,18 +64,7 @@ TEST(Cases, EveryReportIsShownOrSaysWhyItCannotBe) {
 // ---- what is shown
 
 CaseSpec spec_of(const PublicCase& c) {
-  CaseSpec spec;
-  spec.op = find_op(c.op);
-  spec.direction = c.direction;
-  spec.attributes = spec.op->default_attributes;
-  for (const auto& [name, value] : c.attributes)
-    for (const AttributeSpec& a : spec.op->attributes)
-      if (a.name == name) detail::require(a.set(spec.attributes, value), "an attribute");
-  spec.variant = c.variant.empty() ? spec.op->default_variant(spec.attributes)
-                                   : spec.op->variant_named(c.variant);
-  spec.declared = {spec.variant};
-  spec.precision = precision_named(c.precision).value();
-  for (std::size_t d = 0; d < c.shape.size(); ++d) spec.sizes[d] = c.shape[d];
+  CaseSpec spec = case_of(c.op, c.direction, c.precision, c.shape, c.attributes, c.variant);
   for (const CaseInput& input : c.inputs)
     if (!input.generator.empty())
       spec.inputs.emplace_back(input.tensor, parse_input(input.generator));
@@ -169,8 +158,8 @@ void show(const PublicCase& c) {
   check_published(c, spec, prepared);
   EXPECT_EQ(worst_of(spec, *own_host_provider(), prepared), Verdict::within)
       << c.id << ": the right kernel";
-  if (c.run) {
-    EXPECT_EQ(worst_of(spec, FaultyProvider(c.id, c.run), prepared), Verdict::exceeds)
+  if (c.kernel.run) {
+    EXPECT_EQ(worst_of(spec, FaultyProvider(c.id, c.kernel.run), prepared), Verdict::exceeds)
         << c.id << ": " << c.what;
   }
 }

@@ -3,34 +3,19 @@
 #include <sys/resource.h>
 
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "reports/history.hpp"
 #include "suites/error.hpp"
 #include "tests/random_record.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace opbound {
 namespace {
 
-class RecordFile : public testing::Test {
+class RecordFile : public TemporaryFolder {
  protected:
-  RecordFile() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "opbound_record_XXXXXX").string();
-    directory_ = mkdtemp(pattern.data());
-    path_ = directory_ + "/records.jsonl";
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  void put(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
-  std::string text() const {
-    std::ostringstream all;
-    all << std::ifstream(path_, std::ios::binary).rdbuf();
-    return all.str();
-  }
+  void put(const std::string& text) const { TemporaryFolder::put("records.jsonl", text); }
+  std::string text() const { return get("records.jsonl"); }
   std::string reading_error() const {
     try {
       read_records(path_);
@@ -45,8 +30,7 @@ class RecordFile : public testing::Test {
     writer.close();
   }
 
-  std::string directory_;
-  std::string path_;
+  const std::string path_ = path("records.jsonl");
   const std::string line_ = to_json(small_record()) + "\n";
 };
 
@@ -103,9 +87,9 @@ TEST_F(RecordFile, ReadingNamesTheLine) {
 
 TEST_F(RecordFile, MissingAndUnreadableFilesAreInputErrors) {
   EXPECT_THROW(read_records(path_), InputError);
-  EXPECT_THROW(read_records(directory_), InputError);
-  EXPECT_THROW(RecordWriter{directory_}, InputError);
-  EXPECT_THROW(RecordWriter{directory_ + "/none/records.jsonl"}, InputError);
+  EXPECT_THROW(read_records(folder_.string()), InputError);
+  EXPECT_THROW(RecordWriter{folder_.string()}, InputError);
+  EXPECT_THROW(RecordWriter{path("none/records.jsonl")}, InputError);
 }
 
 TEST_F(RecordFile, TwoWritersAreRefused) {

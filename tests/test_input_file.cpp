@@ -1,33 +1,22 @@
 // Inputs as text, and inputs from files.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "suites/error.hpp"
 #include "suites/input.hpp"
 #include "suites/tensor_file.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace opbound {
 namespace {
 
 namespace fs = std::filesystem;
 
-class InputFileTest : public testing::Test {
+class InputFileTest : public TemporaryFolder {
  protected:
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
-  }
-
-  const fs::path folder_ =
-      fs::path(testing::TempDir()) / ("opbound_input_" + std::to_string(::getpid()));
 };
 
 TEST(InputText, IsReadAsItIsWritten) {
@@ -64,7 +53,7 @@ TEST_F(InputFileTest, TensorsComeFromFiles) {
 TEST_F(InputFileTest, RefusesListsOfWorstCasesThatAreNone) {
   Tensor t(bf16, {4});
   const auto message = [&](const std::string& text) {
-    const std::string path = write("w.txt", text);
+    const std::string path = put("w.txt", text);
     try {
       fill_input(t, {"worst", {}, path, ""}, 1, "x");
     } catch (const InputError& e) {

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/temporary_folder.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -25,32 +27,27 @@ std::string text_of(const fs::path& file) {
   return text.str();
 }
 
-class FullNewOp : public testing::Test {
+class FullNewOp : public opbound::TemporaryFolder {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "opbound-new-op-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    tree_ = name;
     for (const char* part : {"CMakeLists.txt", "ops", "bounds", "reference", "suites", "reports",
                              "tools", "distributed", "tests"})
       if (fs::exists(source / part))
-        fs::copy(source / part, tree_ / part, fs::copy_options::recursive);
-    for (const auto& entry : fs::directory_iterator(tree_ / "tests"))  // one test program is enough
+        fs::copy(source / part, folder_ / part, fs::copy_options::recursive);
+    for (const auto& entry :
+         fs::directory_iterator(folder_ / "tests"))  // one test program is enough
       if (entry.path().filename().string().starts_with("test_") &&
           entry.path().filename() != "test_ops.cpp")
         fs::remove(entry.path());
-    fs::copy(source / "tests/demo/square.hpp", tree_ / "ops/square.hpp");
-    fs::copy(source / "tests/demo/square.toml", tree_ / "suites/square.toml");
-    fs::copy(source / "tests/demo/square_faults.hpp", tree_ / "tests/faults/square.hpp");
+    fs::copy(source / "tests/demo/square.hpp", folder_ / "ops/square.hpp");
+    fs::copy(source / "tests/demo/square.toml", folder_ / "suites/square.toml");
+    fs::copy(source / "tests/demo/square_faults.hpp", folder_ / "tests/faults/square.hpp");
   }
-  void TearDown() override { fs::remove_all(tree_); }
 
   int in_tree(const std::string& command) {
-    return shell("cd '" + tree_.string() + "' && " + command, tree_ / "log");
+    return shell("cd '" + folder_.string() + "' && " + command, folder_ / "log");
   }
-  std::string log() const { return text_of(tree_ / "log"); }
-
-  fs::path tree_;
+  std::string log() const { return text_of(folder_ / "log"); }
 };
 
 TEST_F(FullNewOp, ThreeFilesAreEnough) {

@@ -51,8 +51,11 @@ void find_fault(const Fault& fault) {
   const CaseSpec spec = case_of(fault);
   for (const Record& r : run_case(spec, *own_host_provider()))
     EXPECT_EQ(r.verdict, Verdict::within) << "the right kernel:\n" << describe(r);
+  ASSERT_TRUE(fault.kernel.control) << "an emulated kernel needs a control";
+  for (const Record& r : run_case(spec, FaultyProvider("control", fault.kernel.control)))
+    EXPECT_EQ(r.verdict, Verdict::within) << "the same kernel without the fault:\n" << describe(r);
   Verdict worst = Verdict::within;
-  for (const Record& r : run_case(spec, FaultyProvider(fault.name, fault.run)))
+  for (const Record& r : run_case(spec, FaultyProvider(fault.name, fault.kernel.run)))
     worst = worse(worst, r.verdict);
   EXPECT_EQ(worst, Verdict::exceeds) << fault.what;
 }

@@ -58,6 +58,39 @@ TEST_F(Program, lists_every_op_variant_generator_and_format) {
     EXPECT_NE(ran.out.find("\n" + std::string(name_of(f)) + " "), std::string::npos);
 }
 
+TEST_F(Program, lists_what_each_tensor_of_an_op_has_to_be) {
+  const Ran ran = opbound("list adamw --precision bf16:fp32:bf16 --attribute low_copy=true");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const auto row = [&](const std::string& tensor) {
+    const std::size_t at = ran.out.find(" " + tensor + " ", ran.out.find("Precision "));
+    const std::size_t begin = ran.out.rfind('\n', at) + 1;
+    const std::string line = ran.out.substr(begin, ran.out.find('\n', at) - begin);
+    std::string words;  // one blank between two words
+    for (const char c : line)
+      if (c != ' ' || !words.ends_with(' ')) words += c;
+    return words;
+  };
+  EXPECT_NE(ran.out.find("format in bf16:fp32:bf16"), std::string::npos);
+  EXPECT_EQ(row("w[n]"), "forward in w[n] fp32 attribute state_format");
+  EXPECT_EQ(row("g[steps, n]"), "forward in g[steps, n] bf16 the storage format");
+  EXPECT_EQ(row("low_w[steps, n]"), "forward out low_w[steps, n] bf16 the output format");
+  EXPECT_EQ(row("found_inf[steps]"),
+            "forward mask found_inf[steps] boolean always may be left out: false");
+  EXPECT_NE(opbound("list cross_entropy").out.find("0 to vocab - 1, or ignore_index"),
+            std::string::npos);
+  EXPECT_NE(opbound("list attention").out.find("absent with these attributes"), std::string::npos);
+  for (const Op& op : all_ops())
+    for (const TensorSpec& t : op.forward.tensors) {
+      if (t.role == Role::scratch) continue;
+      EXPECT_NE(opbound("list " + std::string(op.name)).out.find(" " + std::string(t.name)),
+                std::string::npos)
+          << op.name << " " << t.name;
+    }
+  refusal("list ops --precision fp32");
+  refusal("list adamw --precision fp33");
+  refusal("list adamw --attribute lr");
+}
+
 TEST_F(Program, lists_the_suites_of_the_folder_it_is_in) {
   put("suites/gelu.toml", small_suite);
   const Ran suites = opbound("list suites");

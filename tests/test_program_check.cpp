@@ -149,6 +149,137 @@ TEST_F(CheckProgram, an_attribute_decides_which_algorithms_are_right) {
   EXPECT_EQ(opbound(gelu_fp32 + "--attribute approximate=tanh").code, 1);
 }
 
+TEST_F(CheckProgram, takes_several_files_after_one_option) {
+  const CaseSpec spec = case_of("swiglu", Direction::forward, "fp32", {300});
+  const Prepared own = run_own(spec);
+  for (const char* name : {"gate", "up", "y"}) write(std::string(name) + ".npy", at(own, name));
+  const std::string words = "check --op swiglu --precision fp32 ";
+  EXPECT_EQ(opbound(words + "--in gate=gate.npy up=up.npy --out y.npy").code, 0);
+  EXPECT_EQ(opbound(words + "--in gate.npy up.npy --out y.npy").code, 0);
+  EXPECT_EQ(opbound(words + "--in up=up.npy --out y=y.npy --in gate=gate.npy").code, 0);
+  EXPECT_NE(refusal(words + "--in gate.npy up.npy y.npy --out y.npy").find("one file too many"),
+            std::string::npos);
+  EXPECT_NE(opbound("check --help").out.find("several after one --in"), std::string::npos);
+}
+
+/// The tensors of a cross entropy of 6 rows and 10 classes as files, its targets as `element`.
+class CheckIndices : public CheckProgram {
+ protected:
+  void write_all(Element element, std::int64_t place = 0, std::int64_t target = 3) const {
+    CaseSpec spec = op_case();
+    Tensors given;
+    Tensor& targets = given["targets"] = Tensor(Element::int64, {6});
+    for (std::int64_t i = 0; i < 6; ++i) targets.set(i, static_cast<double>(i));
+    targets.set(place, static_cast<double>(target));
+    Prepared prepared = prepare(spec, std::move(given));
+    spec.op->run(prepared.call);
+    write("x.npy", at(prepared, "logits"));
+    write("loss.npy", at(prepared, "loss"));
+    write("t.npy", Tensor(element, {6}, at(prepared, "targets").values()));
+  }
+  static CaseSpec op_case() {
+    return case_of("cross_entropy", Direction::forward, "fp32", {6, 10, 1});
+  }
+  const std::string words_ =
+      "check --op cross_entropy --precision fp32 --in logits=x.npy targets=t.npy "
+      "--out loss=loss.npy ";
+};
+
+TEST_F(CheckIndices, are_int64_or_int32) {
+  for (const Element e : {Element::int64, Element::int32}) {
+    write_all(e, 2, 7);
+    EXPECT_EQ(opbound(words_).code, 0) << name_of(e);
+  }
+  write_all(Element::fp32);
+  EXPECT_EQ(refusal(words_),
+            "opbound: --in targets[rows] in int64: t.npy: holds fp32, expected int64 or int32\n");
+}
+
+TEST_F(CheckIndices, outside_of_their_range_are_the_users_mistake) {
+  for (const std::int64_t target : {10, -1, 70000}) {
+    write_all(Element::int32, 4, target);
+    EXPECT_EQ(refusal(words_), "opbound: --in targets[rows] in int64: t.npy: element [4] is " +
+                                   std::to_string(target) +
+                                   ", expected 0 to 9, or -100 (attribute ignore_index)\n");
+  }
+  write_all(Element::int64, 4, -100);
+  EXPECT_EQ(opbound(words_).code, 0) << "an ignored row";
+}
+
+TEST_F(CheckProgram, segments_keep_the_meaning_of_what_is_outside) {
+  const auto given = [&](const char* by, const char* name, std::vector<double> values) {
+    CaseSpec spec = case_of("segmented_sum", Direction::forward, "fp32", {4, 3, 2, 3});
+    for (const AttributeSpec& a : spec.op->attributes) a.set(spec.attributes, std::string(by));
+    Tensors tensors;
+    const auto n = static_cast<std::int64_t>(values.size());
+    tensors[name] = Tensor(Element::int64, {n}, values);
+    Prepared prepared = prepare(spec, std::move(tensors));
+    spec.op->run(prepared.call);
+    write("x.npy", at(prepared, "x"));
+    write("y.npy", at(prepared, "y"));
+    write("i.npy", at(prepared, name));
+    return "check --op segmented_sum --precision fp32 --attribute by=" + std::string(by) +
+           " --in x=x.npy " + name + "=i.npy --out y.npy --size " +
+           (std::string(by) == "ids" ? "ends=3" : "segments=2");
+  };
+  EXPECT_EQ(opbound(given("ids", "ids", {0, 1, -1, 7})).code, 0);
+  EXPECT_EQ(opbound(given("offsets", "offsets", {0, 2, 4})).code, 0);
+  EXPECT_NE(
+      refusal(given("offsets", "offsets", {0, 2, 5})).find("element [2] is 5, expected 0 to 4"),
+      std::string::npos);
+}
+
+TEST_F(CheckProgram, adamw_without_found_inf_skips_no_step) {
+  CaseSpec spec = case_of("adamw", Direction::forward, "fp32", {2, 40});
+  spec.inputs.emplace_back("found_inf", InputSpec{"mask", {{"p", 0}}, {}, {}});
+  spec.inputs.emplace_back("v", InputSpec{"uniform", {{"low", 0}, {"high", 1}}, {}, {}});
+  const Prepared own = run_own(spec);
+  for (const char* name : {"w", "g", "m", "v", "next_w"})
+    write(std::string(name) + ".npy", at(own, name));
+  const std::string words =
+      "check --op adamw --precision fp32 --out next_w=next_w.npy --record r.jsonl "
+      "--in w=w.npy g=g.npy m=m.npy ";
+  EXPECT_EQ(opbound(words + "v=v.npy").code, 0);
+  EXPECT_NE(get("r.jsonl").find("found_inf=mask(p=0)"), std::string::npos);
+  EXPECT_EQ(refusal(words),
+            "opbound: --in v[n] in fp32 (attribute state_format): no file, expected v=FILE\n");
+}
+
+/// What a stranger's wrong files meet: which tensor, what is there, what belongs there.
+TEST_F(CheckProgram, says_which_tensor_a_wrong_file_was_for) {
+  write("n.npy", Tensor(Element::fp32, {40}));
+  write("low.npy", Tensor(Element::bf16, {40}));
+  write("steps.npy", Tensor(Element::fp32, {2, 40}));
+  write("q.npy", Tensor(Element::fp32, {2, 3, 8}));
+  write("k.npy", Tensor(Element::fp32, {2, 5, 4}));
+  write("table.npy", Tensor(Element::fp32, {10, 4}));
+  write("i.npy", Tensor(Element::int32, {3}, std::vector<double>{0, 1, 9}));
+  const auto says = [&](const std::string& words, const std::string& what) {
+    EXPECT_EQ(refusal("check --precision fp32 " + words), "opbound: " + what + "\n");
+  };
+  const std::string adamw = "--op adamw --out next_w=steps.npy --in w=n.npy ";
+  says(adamw + "g=n.npy m=n.npy v=n.npy",
+       "--in g[steps, n] in fp32 (the storage format): n.npy: a tensor of shape (40), expected 2 "
+       "axes or more");
+  says(adamw + "g=steps.npy m=low.npy v=n.npy",
+       "--in m[n] in fp32 (attribute state_format): low.npy: holds bf16, expected fp32");
+  says("--op embedding --out y=n.npy --in table=table.npy index=i.npy",
+       "--out y[tokens, width] in fp32 (the output format): n.npy: a tensor of shape (40), "
+       "expected 2 axes or more");
+  says("--op embedding --out y=table.npy --in table=table.npy index=i.npy",
+       "--out y[tokens, width] in fp32 (the output format): table.npy: tokens = 10, expected "
+       "tokens = 3 as in i.npy");
+  says("--op attention --out o=q.npy --in q=q.npy k=k.npy v=k.npy",
+       "--in k[kv_heads, keys, d] in fp32 (the storage format): k.npy: d = 4, expected d = 8 as "
+       "in q.npy");
+  says("--op attention --out o=q.npy --in q=q.npy k=q.npy v=q.npy mask=n.npy",
+       "--in: 'mask=n.npy': mask takes no part with these attributes, expected TENSOR=FILE with "
+       "one of q, k, v");
+  says("--op attention --out o=q.npy --in q=q.npy k=q.npy v=q.npy o=q.npy",
+       "--in: 'o=q.npy': o is none of them in direction forward, expected TENSOR=FILE with one of "
+       "q, k, v");
+}
+
 TEST_F(CheckProgram, refuses_files_that_do_not_fit_in_one_line) {
   const CaseSpec spec = case_of("gelu", Direction::forward, "fp32", {300});
   const Prepared own = run_own(spec);

@@ -2,16 +2,15 @@
 #include "suites/rerun.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "ops/precision.hpp"
 #include "suites/probe.hpp"
 #include "suites/run.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace opbound {
 namespace {
@@ -47,18 +46,14 @@ TEST(Rerun, a_record_leads_back_to_its_case) {
   }
 }
 
-TEST(Rerun, the_text_of_a_suite_holds_the_case_and_nothing_else) {
-  const fs::path folder =
-      fs::path(testing::TempDir()) / ("opbound_rerun_" + std::to_string(::getpid()));
-  fs::create_directories(folder);
+using RerunText = TemporaryFolder;
+
+TEST_F(RerunText, holds_the_case_and_nothing_else) {
   for (const CaseSpec& spec : some_cases()) {
-    const fs::path file = folder / (std::string(spec.op->name) + ".toml");
-    std::ofstream(file) << suite_text(spec);
-    const Suite suite = read_suite(file.string());
+    const Suite suite = read_suite(put(std::string(spec.op->name) + ".toml", suite_text(spec)));
     ASSERT_EQ(suite.cases.size(), 1U);
     EXPECT_EQ(identity(suite.cases[0]), identity(spec));
   }
-  fs::remove_all(folder);
 }
 
 TEST(Probe, ordinals_are_consecutive_and_return_to_their_values) {

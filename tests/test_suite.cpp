@@ -2,34 +2,26 @@
 #include "suites/suite.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "ops/philox.hpp"
 #include "suites/error.hpp"
 #include "suites/input.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace opbound {
 namespace {
 
 namespace fs = std::filesystem;
 
-class SuiteTest : public testing::Test {
+class SuiteTest : public TemporaryFolder {
  protected:
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
-  }
   Suite read(const std::string& text, const std::string& op = "gelu") const {
-    return read_suite(write(op + ".toml", text));
+    return read_suite(put(op + ".toml", text));
   }
   /// The message without the folder; empty if nothing is refused.
   std::string refusal(const std::string& text, const std::string& op = "gelu") const {
@@ -51,9 +43,6 @@ class SuiteTest : public testing::Test {
       if (!given.starts_with(key + " ")) text += given + "\n";
     return refusal(text + line + "\n");
   }
-
-  const fs::path folder_ =
-      fs::path(testing::TempDir()) / ("opbound_suite_" + std::to_string(::getpid()));
 };
 
 const std::string minimal = "op = \"gelu\"\n[[case]]\nprecision = \"fp32\"\nshape = [8]\n";
@@ -147,7 +136,7 @@ TEST_F(SuiteTest, VariantsOfAListMeetTheAttributesThatAllowThem) {
 }
 
 TEST_F(SuiteTest, FilesAreFoundBesideTheSuite) {
-  write("worst.txt", "# made by hand\n0x1p-3\n-0x1.8p+1  # and another\n\n");
+  put("worst.txt", "# made by hand\n0x1p-3\n-0x1.8p+1  # and another\n\n");
   const Suite suite = read(minimal + "input = {x = \"worst(worst.txt)\"}\n");
   ASSERT_EQ(suite.cases.size(), 1U);
   Tensor t(fp32, {3});

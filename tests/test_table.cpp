@@ -106,6 +106,19 @@ TEST(Printable, WidthAndShorteningCountCodePoints) {
   EXPECT_EQ(shortened("abc", 0, false), "");
 }
 
+TEST(Wrapped, EndsLinesAfterWordsAndLeavesNothingOut) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(wrapped("", 4), Lines{""});
+  EXPECT_EQ(wrapped("one two", 7), Lines{"one two"});
+  EXPECT_EQ(wrapped("one two", 6), (Lines{"one", "two"}));
+  EXPECT_EQ(wrapped("8x128 x=normal(sigma=30)", 18), (Lines{"8x128", "x=normal(sigma=30)"}));
+  EXPECT_EQ(wrapped("bf16:fp32:bf16", 10), (Lines{"bf16:fp32:", "bf16"}));
+  EXPECT_EQ(wrapped("segmented_sum", 10), (Lines{"segmented_", "sum"}));
+  EXPECT_EQ(wrapped("abcdefgh", 3), (Lines{"abc", "def", "gh"}));
+  EXPECT_EQ(wrapped("\u00e9\u00e9\u00e9", 2), (Lines{"\u00e9\u00e9", "\u00e9"}));
+  EXPECT_EQ(longest_piece("8x128 x=normal(sigma=30)"), 7U);
+}
+
 TEST(TerminalTable, AlignsTextLeftAndNumbersRight) {
   Table table({{.title = "op"}, {.title = "ratio", .number = true}, {.title = "empty"}});
   table.add_row({{"gelu"}, {"0.71"}, {""}});
@@ -131,16 +144,42 @@ TEST(TerminalTable, ColourSurroundsTheCellAndChangesNoWidth) {
   EXPECT_FALSE(contains(table.terminal({}), "\033"));
 }
 
-TEST(TerminalTable, ShortensThenLeavesOutAndSaysSo) {
+TEST(TerminalTable, WrapsThenLeavesOutAndSaysSo) {
   Table table({{.title = "key"},
                {.title = "long", .least_width = 8},
-               {.title = "spare", .dispensable = 1},
-               {.title = "first", .dispensable = 2}});
-  table.add_row({{"k"}, {std::string(30, 'x')}, {"spare text"}, {"first text"}});
-  EXPECT_TRUE(contains(table.terminal({.columns = 50}), "xxx~  spare text  first text\n"));
-  const std::string narrow = table.terminal({.columns = 30});
-  EXPECT_TRUE(contains(narrow, "xxx~  spare text\n")) << narrow;
-  EXPECT_TRUE(contains(narrow, "too narrow for: [first]\n")) << narrow;
+               {.title = "spare", .number = true, .dispensable = 1},
+               {.title = "first", .number = true, .dispensable = 2}});
+  table.add_row({{"k"}, {"one two three"}, {"spare text"}, {"first text"}});
+  EXPECT_EQ(table.terminal({.columns = 38}),
+            "key  long            spare       first\n"
+            "--------------------------------------\n"
+            "k    one two    spare text  first text\n"
+            "     three\n");
+  EXPECT_EQ(table.terminal({.columns = 30}),
+            "key  long                spare\n"
+            "------------------------------\n"
+            "k    one two three  spare text\n"
+            "too narrow for: [first]\n");
+}
+
+TEST(TerminalTable, WrapsTitlesOfNumbersAndNoNumber) {
+  Table table({{.title = "op"}, {.title = "largest of all", .number = true}});
+  table.add_row({{"gelu"}, {"123456789"}});
+  EXPECT_EQ(table.terminal({.columns = 15}),
+            "op      largest\n"
+            "         of all\n"
+            "---------------\n"
+            "gelu  123456789\n");
+}
+
+TEST(TerminalTable, KeepsWhatAloneTellsRowsApart) {
+  Table table(
+      {{.title = "key"}, {.title = "apart", .dispensable = 2}, {.title = "not", .dispensable = 1}});
+  table.add_row({{"the same words"}, {"one"}, {"here"}});
+  table.add_row({{"the same words"}, {"two"}, {"here"}});
+  const std::string narrow = table.terminal({.columns = 22});
+  EXPECT_TRUE(contains(narrow, "one") && contains(narrow, "two")) << narrow;
+  EXPECT_TRUE(contains(narrow, "too narrow for: [not]\n")) << narrow;
 }
 
 TEST(ErrorTable, OneRowShowsTheWorstCaseOfItsGroup) {
@@ -257,7 +296,7 @@ TEST(ErrorTable, ReasonsAreListedOnceWithTheirCount) {
   EXPECT_TRUE(contains(text, "\nvacuous* (allowed by name) 1: k u is 2\n")) << text;
 }
 
-TEST(ErrorTable, FitsEveryWidthFrom100To160) {
+std::vector<Record> random_records() {
   std::vector<Record> records;
   for (std::uint64_t i = 0; i < 40; ++i) {
     const auto word = [&](std::uint64_t k) { return philox_word(11, k, i); };
@@ -272,12 +311,55 @@ TEST(ErrorTable, FitsEveryWidthFrom100To160) {
     r.allowed_vacuous = word(8) % 2 == 0 ? "named" : "";
     records.push_back(r);
   }
-  for (std::size_t columns = 100; columns <= 160; ++columns)
+  return records;
+}
+
+TEST(ErrorTable, FitsEveryWidthFrom80To240) {
+  for (std::size_t columns = 80; columns <= 240; ++columns)
     for (const bool all : {false, true}) {
-      const std::string text = table_of(records, all, TableStyle::terminal, columns);
+      const std::string text = table_of(random_records(), all, TableStyle::terminal, columns);
       for (const std::string& line : lines_of(text.substr(0, text.find("\n\n"))))  // no sentences
         ASSERT_LE(width_of(line), columns) << line;
     }
+}
+
+/// The text between two columns' titles, all lines of a row put together.
+std::vector<std::string> column_of(const std::string& table, std::string_view title,
+                                   std::string_view next) {
+  const std::vector<std::string> lines = lines_of(table.substr(0, table.find("\n\n")));
+  const std::size_t begin = lines[0].find(title), end = lines[0].find(next, begin);
+  std::vector<std::string> cells;
+  for (std::size_t i = 2; i < lines.size(); ++i) {
+    if (lines[i].starts_with("too narrow")) break;
+    if (lines[i].front() == '-') continue;
+    if (lines[i].front() != ' ') cells.emplace_back();
+    if (lines[i].size() <= begin) continue;
+    std::string part = lines[i].substr(begin, end - begin);
+    part.resize(part.find_last_not_of(' ') + 1);
+    cells.back() += part;
+  }
+  return cells;
+}
+
+// Two names that differ only at their ends are both there to the end, however narrow it is.
+TEST(ErrorTable, NoNameIsCut) {
+  const std::string long_name(50, 'v');
+  std::vector<Record> records(2, record("gelu", "bf16:fp32:bf16", Verdict::within, 0.5));
+  records[0].variant = long_name + "1";
+  records[1].variant = long_name + "2";
+  for (const std::size_t columns : {80U, 120U, 200U}) {
+    const std::string text = table_of(records, false, TableStyle::terminal, columns);
+    EXPECT_EQ(column_of(text, "variant", "precision"),
+              (std::vector<std::string>{records[0].variant, records[1].variant}))
+        << text;
+  }
+}
+
+TEST(ErrorTable, OrdinaryRowsKeepOneLineAt120Columns) {
+  const std::string text = table_of({record("softmax", "bf16:fp32:bf16", Verdict::within, 0.5)},
+                                    false, TableStyle::terminal, 120);
+  EXPECT_EQ(lines_of(text.substr(0, text.find("\n\n"))).size(), 3U + contains(text, "narrow"))
+      << text;
 }
 
 TEST(ErrorTable, MarkdownEscapesWhatWouldBreakIt) {

@@ -2,7 +2,6 @@
 #include "suites/tensor_file.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,8 @@
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "tests/temporary_folder.hpp"
 
 namespace opbound {
 namespace {
@@ -103,31 +104,21 @@ TEST(TensorView, ReadsAtAnyAddress) {
 
 // ---- files
 
-class TensorFile : public testing::Test {
+class TensorFile : public TemporaryFolder {
  protected:
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  fs::path path(const std::string& name) const { return folder_ / name; }
-
-  fs::path make(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path(name), std::ios::binary) << bytes;
-    return path(name);
-  }
-
   /// A .npy file with this header, after the magic string, the version and the header's length.
-  fs::path npy(const std::string& header, const std::string& data, char major = 1) const {
+  std::string npy(const std::string& header, const std::string& data, char major = 1) const {
     std::string bytes = "\x93NUMPY"s + major + '\0' + static_cast<char>(header.size() % 256) +
                         static_cast<char>(header.size() / 256);
     if (major > 1) bytes += "\0\0"s;
-    return make("x.npy", bytes + header + data);
+    return put("x.npy", bytes + header + data);
   }
 
-  fs::path safetensors(const std::string& header, const std::string& data) const {
+  std::string safetensors(const std::string& header, const std::string& data) const {
     const std::uint64_t length = header.size();
     std::string bytes(8, '\0');
     std::memcpy(bytes.data(), &length, 8);
-    return make("x.safetensors", bytes + header + data);
+    return put("x.safetensors", bytes + header + data);
   }
 
   /// The message is one line that names the file and says `what`, and what was expected.
@@ -144,10 +135,6 @@ class TensorFile : public testing::Test {
       EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     }
   }
-
- private:
-  fs::path folder_ =
-      fs::temp_directory_path() / ("opbound_tensor_file_" + std::to_string(::getpid()));
 };
 
 std::string floats(const std::vector<float>& values) {
@@ -244,19 +231,19 @@ TEST_F(TensorFile, NpyTruncations) {
   std::string bytes(fs::file_size(path("t.npy")), '\0');
   std::ifstream(path("t.npy"), std::ios::binary).read(bytes.data(), std::ssize(bytes));
   for (std::size_t length = 0; length < bytes.size(); ++length)
-    expect_refused(make("x.npy", bytes.substr(0, length)), "");
-  expect_refused(make("x.npy", bytes + "x"), "17 bytes of elements, expected 16");
-  expect_refused(make("x.npy", "\x93NUMPX" + bytes.substr(6)), "magic string");
-  expect_refused(make("x.npy", bytes.substr(0, 6) + '\4' + bytes.substr(7)), "version 4.0");
-  expect_refused(make("x.npy", bytes.substr(0, 7) + '\1' + bytes.substr(8)), "version 1.1");
-  expect_refused(make("x.npy", "\x93NUMPY\2\0\xff\xff\xff\xff"s), "at most 10000");
+    expect_refused(put("x.npy", bytes.substr(0, length)), "");
+  expect_refused(put("x.npy", bytes + "x"), "17 bytes of elements, expected 16");
+  expect_refused(put("x.npy", "\x93NUMPX" + bytes.substr(6)), "magic string");
+  expect_refused(put("x.npy", bytes.substr(0, 6) + '\4' + bytes.substr(7)), "version 4.0");
+  expect_refused(put("x.npy", bytes.substr(0, 7) + '\1' + bytes.substr(8)), "version 1.1");
+  expect_refused(put("x.npy", "\x93NUMPY\2\0\xff\xff\xff\xff"s), "at most 10000");
 }
 
 TEST_F(TensorFile, WhatIsNotAFile) {
   expect_refused(path("missing.npy"), "no such file");
-  expect_refused(make("x.txt", "x"), "ends in '.txt'");
-  expect_refused(make("empty.npy", ""), "magic string");
-  expect_refused(make("empty.safetensors", ""), "ends at byte 0");
+  expect_refused(put("x.txt", "x"), "ends in '.txt'");
+  expect_refused(put("empty.npy", ""), "magic string");
+  expect_refused(put("empty.safetensors", ""), "ends at byte 0");
   fs::create_directory(path("folder.npy"));
   expect_refused(path("folder.npy"), "is a directory");
   expect_refused("/dev/null", "not a regular file");
@@ -354,16 +341,16 @@ TEST_F(TensorFile, SafetensorsTruncations) {
   std::string bytes(fs::file_size(path("t.safetensors")), '\0');
   std::ifstream(path("t.safetensors"), std::ios::binary).read(bytes.data(), std::ssize(bytes));
   for (std::size_t length = 0; length < bytes.size(); ++length)
-    expect_refused(make("x.safetensors", bytes.substr(0, length)), "");
-  expect_refused(make("x.safetensors", std::string(8, '\xff') + bytes.substr(8)), "a header of");
+    expect_refused(put("x.safetensors", bytes.substr(0, length)), "");
+  expect_refused(put("x.safetensors", std::string(8, '\xff') + bytes.substr(8)), "a header of");
 }
 
 TEST_F(TensorFile, WritingReplacesTheFileAndLeavesNothingBehind) {
-  make("t.npy", "old");
+  put("t.npy", "old");
   write_npy(path("t.npy"), small_tensor(Element::fp32, {2}));
   EXPECT_EQ(read_tensor(path("t.npy")).count(), 2);
   fs::create_directory(path("folder.npy"));
-  make("folder.npy/inside", "");
+  put("folder.npy/inside", "");
   EXPECT_THROW(write_npy(path("folder.npy"), Tensor()), InputError);
   EXPECT_THROW(write_npy(path("missing/t.npy"), Tensor()), InputError);
   for (const auto& entry : fs::directory_iterator(path("")))
@@ -374,6 +361,20 @@ TEST(InputError, IsOneLine) {
   EXPECT_STREQ(InputError("f.toml", 3, "bad\nkey", "a name").what(),
                "f.toml:3: bad?key, expected a name");
   EXPECT_STREQ(InputError("f.npy", "bad").what(), "f.npy: bad");
+}
+
+TEST_F(TensorFile, Int32IsWidenedWhereInt64IsWanted) {
+  const Tensor narrow(Element::int32, {3}, std::vector<double>{-100, 0, 2147483647});
+  write_npy(path("t.npy"), narrow);
+  write_safetensors(path("t.safetensors"), {{"t", narrow}});
+  for (const char* name : {"t.npy", "t.safetensors"}) {
+    const Tensor wide = read_tensor(path(name), {{}, Element::int64});
+    EXPECT_EQ(wide.element(), Element::int64);
+    EXPECT_EQ(wide.values(), narrow.values());
+    EXPECT_EQ(read_tensor(path(name)).element(), Element::int32);
+  }
+  write_npy(path("w.npy"), Tensor(Element::fp32, {3}));
+  expect_refused(path("w.npy"), "holds fp32, expected int64 or int32", {{}, Element::int64});
 }
 
 }  // namespace

@@ -82,9 +82,12 @@ TEST_F(PseudoTerminal, ColourAndUnicodeFollowTheEnvironment) {
   EXPECT_FALSE(Terminal::of(inside_).colour);
 }
 
-TEST_F(PseudoTerminal, WidthIsTakenBetween100And160) {
-  for (const auto& [columns, expected] :
-       {std::pair<unsigned short, std::size_t>{80, 100}, {120, 120}, {300, 160}, {0, 160}}) {
+TEST_F(PseudoTerminal, WidthIsTakenBetween60And240) {
+  for (const auto& [columns, expected] : {std::pair<unsigned short, std::size_t>{20, 60},
+                                          {80, 80},
+                                          {200, 200},
+                                          {300, 240},
+                                          {0, 160}}) {
     set_columns(columns);
     EXPECT_EQ(Terminal::of(inside_).columns, expected);
   }
@@ -121,7 +124,7 @@ TEST(Progress, IsSilentElsewhere) {
   close(ends[0]);
   const Terminal file = Terminal::of(ends[0]);
   EXPECT_FALSE(file.colour || file.unicode);
-  EXPECT_EQ(file.columns, 160U);
+  EXPECT_GT(file.columns, 1000U) << "as wide as it needs";
 }
 
 TEST(Progress, LineShowsShareCountAndTimeLeft) {

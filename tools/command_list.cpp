@@ -1,11 +1,15 @@
 // opbound list: what there is to check, and with what.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 
 #include "reports/table.hpp"
 #include "reports/text.hpp"
+#include "suites/error.hpp"
 #include "suites/input.hpp"
 #include "suites/rerun.hpp"
+#include "suites/suggest.hpp"
+#include "tools/command_case.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
 
@@ -13,8 +17,12 @@ namespace opbound {
 namespace {
 
 struct Options {
-  std::string what, folder;
+  std::string what, folder, precision;
+  std::vector<std::string> attributes;
 };
+
+constexpr std::array<std::string_view, 6> whats{"ops",     "variants", "inputs",
+                                                "formats", "suites",   "cases"};
 
 std::string terminal(const Table& table) { return table.terminal(Terminal::of(1)); }
 
@@ -28,10 +36,8 @@ std::string tensors_text(const PassInfo& pass) {
   std::string text;
   for (const TensorSpec& t : pass.tensors) {
     if (t.role == Role::scratch) continue;
-    text.append(text.empty() ? "" : "   ").append(role_text(t.role)).append(" ").append(t.name);
-    for (int axis = 0; axis < t.rank(); ++axis)
-      text.append(axis == 0 ? "[" : ", ").append(t.dims[static_cast<std::size_t>(axis)]);
-    text += t.rank() > 0 ? "]" : "";
+    text.append(text.empty() ? "" : "   ").append(role_text(t.role)).append(" ");
+    text += tensor_text(t);
   }
   return text;
 }
@@ -44,29 +50,89 @@ std::string default_of(const Op& op, const AttributeSpec& a) {
   return shortest(std::get<double>(value));
 }
 
+/// A long line under a title, as the terminal's width allows.
+std::string entry(const std::string& title, const std::string& text) {
+  const std::size_t columns = Terminal::of(1).columns;
+  std::string all, start = "\n  " + title;
+  start.resize(std::max<std::size_t>(start.size(), 16), ' ');
+  for (const std::string& line : wrapped(text, columns - (start.size() - 1))) {
+    all += start + line;
+    start = "\n" + std::string(start.size() - 1, ' ');
+  }
+  return all;
+}
+
+std::string text_of(const Op& op) {
+  std::string text(op.name), dims;
+  for (const std::string_view d : op.dims) dims.append(dims.empty() ? "" : ", ").append(d);
+  text += entry("math", std::string(op.math)) + entry("dimensions", dims);
+  text += entry("forward", tensors_text(op.forward));
+  if (op.backward) text += entry("backward", tensors_text(*op.backward));
+  for (const AttributeSpec& a : op.attributes)
+    text += entry("attribute", std::string(a.name) + ": " + std::string(a.expected) + "; " +
+                                   default_of(op, a) + " if not given");
+  for (const Variant& v : op.variants)
+    text += entry("variant", std::string(v.name) + ": " + std::string(v.formula));
+  return text + "\n";
+}
+
 std::string list_ops() {
   std::string text;
-  for (const Op& op : all_ops()) {
-    text.append(text.empty() ? "" : "\n").append(op.name).append("\n  ").append(op.math);
-    text += "\n  dimensions   ";
-    for (const std::string_view d : op.dims) text.append(d).append(d == op.dims.back() ? "" : ", ");
-    text += "\n  forward      " + tensors_text(op.forward);
-    if (op.backward) text += "\n  backward     " + tensors_text(*op.backward);
-    for (const AttributeSpec& a : op.attributes)
-      text.append("\n  attribute    ")
-          .append(a.name)
-          .append(": ")
-          .append(a.expected)
-          .append("; " + default_of(op, a) + " if not given");
-    for (const Variant& v : op.variants)
-      text.append("\n  variant      ").append(v.name).append(": ").append(v.formula);
-    text += "\n";
-  }
+  for (const Op& op : all_ops()) text += (text.empty() ? "" : "\n") + text_of(op);
   return text;
 }
 
+/// What an index or a mask may hold.
+std::string values_text(const TensorSpec& t) {
+  if (t.may_be_left_out) return "may be left out: false";
+  if (t.below.empty()) return {};
+  std::string text("0 to ");
+  text.append(t.below).append(t.also == "size" ? "" : " - 1");
+  if (t.also == "any") return text + ", others mean nothing";
+  return t.also.empty() || t.also == "size" ? text : text + ", or " + std::string(t.also);
+}
+
+/// An op with the format that each of its tensors has to have.
+std::string list_tensors(const Op& op, const Options& options) {
+  CaseSpec spec;
+  spec.op = &op;
+  spec.attributes = op.default_attributes;
+  for (const std::string& text : options.attributes) set_attribute(spec, text);
+  spec.precision = read_precision(options.precision.empty() ? "fp32" : options.precision);
+  const std::string precision = name_of(spec.precision);
+  Table table({{.title = "pass"},
+               {.title = "role"},
+               {.title = "tensor"},
+               {.title = "format in " + precision},
+               {.title = "it is"},
+               {.title = "values"}});
+  const auto add = [&](const char* name, const PassInfo& pass) {
+    table.add_rule();
+    for (const TensorSpec& t : pass.tensors) {
+      if (t.role == Role::scratch) continue;
+      const bool is_there = op.has_tensor(spec.attributes, t.name);
+      table.add_row({{name},
+                     {role_text(t.role)},
+                     {tensor_text(t)},
+                     {is_there ? std::string(name_of(tensor_element(spec, t))) : "-"},
+                     {is_there ? format_origin(op, t) : "absent with these attributes"},
+                     {values_text(t)}});
+    }
+  };
+  add("forward", op.forward);
+  if (op.backward) add("backward", *op.backward);
+  const std::string formats = std::string(name_of(spec.precision.storage)) + " storage, " +
+                              std::string(name_of(spec.precision.compute)) + " compute, " +
+                              std::string(name_of(spec.precision.output)) + " output";
+  return text_of(op) + "\nPrecision " + precision + ": " + formats +
+         ". int64 may be int32 in a file.\n" + terminal(table);
+}
+
 std::string list_variants() {
-  Table table({{.title = "op"}, {.title = "variant"}, {.title = "default"}, {.title = "formula"}});
+  Table table({{.title = "op"},
+               {.title = "variant"},
+               {.title = "default"},
+               {.title = "formula", .least_width = 20}});
   for (const Op& op : all_ops()) {
     table.add_rule();
     for (const Variant& v : op.variants) {
@@ -82,7 +148,9 @@ std::string list_variants() {
 }
 
 std::string list_inputs() {
-  Table table({{.title = "generator"}, {.title = "parameters"}, {.title = "meaning"}});
+  Table table({{.title = "generator"},
+               {.title = "parameters", .least_width = 14},
+               {.title = "meaning", .least_width = 20}});
   for (const GeneratorInfo& g : all_generators())
     table.add_row({{std::string(g.kind)}, {std::string(g.parameters)}, {std::string(g.meaning)}});
   return terminal(table);
@@ -133,7 +201,22 @@ std::string list_cases(const std::string& folder) {
   return text;
 }
 
+const Op* named_op(const std::string& name) {
+  if (const Op* op = find_op(name)) return op;
+  std::vector<std::string_view> known(whats.begin(), whats.end());
+  for (const Op& op : all_ops()) known.push_back(op.name);
+  throw InputError("list", "nothing is called " + detail::in_quotes_with_suggestion(name, known),
+                   detail::one_of(known));
+}
+
 int list(const Options& options) {
+  const bool is_known = options.what.empty() || std::ranges::count(whats, options.what) > 0;
+  if (!is_known) {
+    print(list_tensors(*named_op(options.what), options));
+    return exit_clean;
+  }
+  if (!options.precision.empty() || !options.attributes.empty())
+    throw InputError("list", "--precision and --attribute without an op", "the name of an op");
   const auto wanted = [&](const char* part) {
     return options.what.empty() || options.what == part;
   };
@@ -152,15 +235,20 @@ int list(const Options& options) {
 }  // namespace
 
 void add_list(CLI::App& program, Action& chosen) {
-  CLI::App* command =
-      program.add_subcommand("list", "Ops, variants, inputs, formats, suites, cases");
+  CLI::App* command = program.add_subcommand(
+      "list", "Ops, variants, inputs, formats, suites, cases; one op in full");
   const auto options = std::make_shared<Options>();
   command
       ->add_option("what", options->what,
-                   "ops, variants, inputs, formats, suites or cases; "
+                   "ops, variants, inputs, formats, suites, cases, or the name of an op; "
                    "ops, inputs and formats if none is named")
-      ->type_name("WHAT")
-      ->check(CLI::IsMember({"ops", "variants", "inputs", "formats", "suites", "cases"}));
+      ->type_name("WHAT");
+  command
+      ->add_option("--precision", options->precision,
+                   "With an op: what format each of its tensors then has; storage:compute:output")
+      ->type_name("PRECISION");
+  command->add_option("--attribute", options->attributes, "With an op: not its defaults")
+      ->type_name("NAME=VALUE");
   command->add_option("--suites", options->folder, "Folder of suites")->type_name("FOLDER");
   command->callback([options, &chosen] { chosen = [options] { return list(*options); }; });
 }

@@ -8,7 +8,7 @@ namespace opbound {
 struct cross_entropy::backward {
   enum { logits, targets, lse, dloss, dreduced, scale, dlogits };
   static constexpr std::array tensors{
-      in("logits", "rows", "vocab"),  index("targets", "vocab", "rows"),
+      in("logits", "rows", "vocab"),  index("targets", "vocab", "rows").or_else("ignore_index"),
       saved("lse", "rows"),           in("dloss", "rows"),
       in("dreduced", "one"),          scratch("scale", "one"),
       out("dlogits", "rows", "vocab")};

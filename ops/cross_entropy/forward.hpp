@@ -8,7 +8,7 @@ namespace opbound {
 struct cross_entropy::forward {
   enum { logits, targets, token_loss, loss, lse, reduced };
   static constexpr std::array tensors{
-      in("logits", "rows", "vocab"),    index("targets", "vocab", "rows"),
+      in("logits", "rows", "vocab"),    index("targets", "vocab", "rows").or_else("ignore_index"),
       scratch("token_loss", "rows"),    out("loss", "rows").as("compute"),
       out("lse", "rows").as("compute"), out("reduced", "one")};
 

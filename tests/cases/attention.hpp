@@ -12,8 +12,6 @@ namespace attention_cases {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-using Attributes = std::vector<std::pair<std::string_view, AttributeValue>>;
-
 inline Attributes masked(const char* how) { return {{"mask", std::string(how)}}; }
 
 /// The tensor of the judged pass at this name, replaced on the way into the right kernel by
@@ -80,83 +78,44 @@ inline std::vector<PublicCase> of_masks() {
   with_low_bias.push_back({"bias", "", {-65504}});
   with_mask.push_back({"mask", "mask"});
   return {
-      {"ATT-01",
-       "a row without a key: 0 times NaN reaches all gradients",
-       "attention",
-       full,
-       "fp32",
-       small,
-       last_row_empty,
-       masked("boolean"),
-       {},
-       then({"dk", "dv"}, [](const Judged&, auto, const Call&, std::int64_t) { return nan; })},
-      {"ATT-02",
-       "a row without a key: NaN",
-       "attention",
-       forth,
-       "fp32",
-       small,
-       last_row_empty,
-       masked("boolean"),
-       {{"o", {"", "", "", "", "", "", "", "", "=0", "=0", "=0", "=0"}}},
-       then({"o"}, [](const Judged& t, auto, const Call&,
-                      std::int64_t i) { return i < 8 ? t.get("o", i) : nan; })},
-      {"ATT-02",
-       "a row without a key: the mean of all values",
-       "attention",
-       forth,
-       "fp32",
-       small,
-       last_row_empty,
-       masked("boolean"),
-       {},
-       then({"o"},
-            [](const Judged& t, auto, const Call&, std::int64_t i) {
-              const std::int64_t c = i % 4;
-              return i < 8 ? t.get("o", i)
-                           : (t.get("v", c) + t.get("v", 4 + c) + t.get("v", 8 + c)) / 3;
-            })},
-      {"ATT-04",
-       "a first tile of nothing but the lowest number: the maximum is taken for -infinity",
-       "attention",
-       forth,
-       "fp32",
-       {1, 1, 4, 200, 8},
-       with_bias,
-       masked("additive"),
-       {},
-       reading("bias",
-               [](const TensorView& bias, const Sizes&, std::int64_t i) {
-                 return bias.at(i) < -3e38 ? std::numeric_limits<double>::quiet_NaN() : bias.at(i);
-               })},
-      {"ATT-05",
-       "row * keys wraps: rows past the edge read another row's mask",
-       "attention",
-       forth,
-       "bf16:fp32:bf16",
-       {1, 1, 270, 270, 4},
-       with_mask,
-       masked("boolean"),
-       {},
-       reading("mask",
-               [](const TensorView& mask, const Sizes& s, std::int64_t i) {
-                 const std::int64_t row =
-                     i / s[3] * s[3] % 65536;  // 16 bits here, 32 bits in the report
-                 return mask.at((row + i % s[3]) % mask.count());
-               })},
-      {"ATT-20",
-       "two masks added in fp16: -65504 - 16 is -infinity for the whole row",
-       "attention",
-       forth,
-       "fp16:fp32:fp16",
-       {1, 1, 4, 8, 8},
-       with_low_bias,
-       masked("additive"),
-       {},
-       reading("bias",
-               [](const TensorView& bias, const Sizes&, std::int64_t i) {
-                 return bias.at(i) - 16 <= -65520 ? -inf : bias.at(i) - 16;
-               })},
+      shown("ATT-01", "a row without a key: 0 times NaN reaches all gradients", "attention", full,
+            "fp32", small, last_row_empty, masked("boolean"), {},
+            then({"dk", "dv"}, [](const Judged&, auto, const Call&, std::int64_t) { return nan; })),
+      shown("ATT-02", "a row without a key: NaN", "attention", forth, "fp32", small, last_row_empty,
+            masked("boolean"), {{"o", {"", "", "", "", "", "", "", "", "=0", "=0", "=0", "=0"}}},
+            then({"o"}, [](const Judged& t, auto, const Call&,
+                           std::int64_t i) { return i < 8 ? t.get("o", i) : nan; })),
+      shown("ATT-02", "a row without a key: the mean of all values", "attention", forth, "fp32",
+            small, last_row_empty, masked("boolean"), {},
+            then({"o"},
+                 [](const Judged& t, auto, const Call&, std::int64_t i) {
+                   const std::int64_t c = i % 4;
+                   return i < 8 ? t.get("o", i)
+                                : (t.get("v", c) + t.get("v", 4 + c) + t.get("v", 8 + c)) / 3;
+                 })),
+      shown("ATT-04",
+            "a first tile of nothing but the lowest number: the maximum is taken for -infinity",
+            "attention", forth, "fp32", {1, 1, 4, 200, 8}, with_bias, masked("additive"), {},
+            reading("bias",
+                    [](const TensorView& bias, const Sizes&, std::int64_t i) {
+                      return bias.at(i) < -3e38 ? std::numeric_limits<double>::quiet_NaN()
+                                                : bias.at(i);
+                    })),
+      shown("ATT-05", "row * keys wraps: rows past the edge read another row's mask", "attention",
+            forth, "bf16:fp32:bf16", {1, 1, 270, 270, 4}, with_mask, masked("boolean"), {},
+            reading("mask",
+                    [](const TensorView& mask, const Sizes& s, std::int64_t i) {
+                      const std::int64_t row =
+                          i / s[3] * s[3] % 65536;  // 16 bits here, 32 bits in the report
+                      return mask.at((row + i % s[3]) % mask.count());
+                    })),
+      shown("ATT-20", "two masks added in fp16: -65504 - 16 is -infinity for the whole row",
+            "attention", forth, "fp16:fp32:fp16", {1, 1, 4, 8, 8}, with_low_bias,
+            masked("additive"), {},
+            reading("bias",
+                    [](const TensorView& bias, const Sizes&, std::int64_t i) {
+                      return bias.at(i) - 16 <= -65520 ? -inf : bias.at(i) - 16;
+                    })),
   };
 }
 
@@ -171,26 +130,10 @@ inline std::vector<PublicCase> of_forward() {
   auto seen = normal;
   seen.push_back({"mask", "", {1}});
   return {
-      {"ATT-07",
-       "one key more than a tile of 32: the last one left out",
-       "attention",
-       forth,
-       "bf16:fp32:bf16",
-       {4, 2, 3, 33, 16},
-       seen,
-       masked("boolean"),
-       {},
-       only_first(32)},
-      {"ATT-22",
-       "keys past 512 left out of a decoding step",
-       "attention",
-       forth,
-       "bf16:fp32:bf16",
-       {2, 1, 1, 600, 16},
-       seen,
-       masked("boolean"),
-       {},
-       only_first(512)},
+      shown("ATT-07", "one key more than a tile of 32: the last one left out", "attention", forth,
+            "bf16:fp32:bf16", {4, 2, 3, 33, 16}, seen, masked("boolean"), {}, only_first(32)),
+      shown("ATT-22", "keys past 512 left out of a decoding step", "attention", forth,
+            "bf16:fp32:bf16", {2, 1, 1, 600, 16}, seen, masked("boolean"), {}, only_first(512)),
   };
 }
 
@@ -199,54 +142,31 @@ inline std::vector<PublicCase> of_backward() {
   const std::vector<CaseInput> normal{
       {"q", "normal"}, {"k", "normal"}, {"v", "normal"}, {"do", "normal"}};
   return {
-      {"ATT-08",
-       "padded keys score 0: exp(0 - lse) is infinite for lse = -120, times 0 NaN",
-       "attention",
-       local,
-       "bf16:fp32:bf16",
-       {1, 1, 4, 4, 64},
-       {{"q", "", with_first(1)}, {"k", "", with_first(-960)}, {"v", "normal"}, {"do", "normal"}},
-       masked("causal"),
-       {},
-       then({"dq"},
-            [](const Judged& t, auto name, const Call&, std::int64_t i) {
-              return t.get(name, i) + 0 * exp(0 - t.get("lse", i / 64));
-            })},
-      {"ATT-10",
-       "dO read as O is laid out, its axes being swapped",
-       "attention",
-       full,
-       "bf16:fp32:bf16",
-       {2, 2, 3, 5, 8},
-       normal,
-       {},
-       {},
-       reading("do", [](const TensorView& g, const Sizes& s,
-                        std::int64_t i) { return g.at(swapped(s, s[4], i)); })},
-      {"ATT-13",
-       "a head of 72: the columns past 64 left from the tile before",
-       "attention",
-       full,
-       "bf16:fp32:bf16",
-       {2, 2, 5, 7, 72},
-       normal,
-       {},
-       {},
-       then({"dq", "dk", "dv"},
-            [](const Judged& t, auto name, const Call&, std::int64_t i) {
-              return t.get(name, i % 72 < 64 ? i : i - 64);
-            })},
-      {"ATT-23",
-       "lse read as if packed, its axes being swapped",
-       "attention",
-       local,
-       "bf16:fp32:bf16",
-       {2, 2, 3, 5, 8},
-       normal,
-       {},
-       {},
-       reading("lse", [](const TensorView& lse, const Sizes& s,
-                         std::int64_t i) { return lse.at(swapped(s, 1, i)); })},
+      shown("ATT-08", "padded keys score 0: exp(0 - lse) is infinite for lse = -120, times 0 NaN",
+            "attention", local, "bf16:fp32:bf16", {1, 1, 4, 4, 64},
+            {{"q", "", with_first(1)},
+             {"k", "", with_first(-960)},
+             {"v", "normal"},
+             {"do", "normal"}},
+            masked("causal"), {},
+            then({"dq"},
+                 [](const Judged& t, auto name, const Call&, std::int64_t i) {
+                   return t.get(name, i) + 0 * exp(0 - t.get("lse", i / 64));
+                 })),
+      shown("ATT-10", "dO read as O is laid out, its axes being swapped", "attention", full,
+            "bf16:fp32:bf16", {2, 2, 3, 5, 8}, normal, {}, {},
+            reading("do", [](const TensorView& g, const Sizes& s,
+                             std::int64_t i) { return g.at(swapped(s, s[4], i)); })),
+      shown("ATT-13", "a head of 72: the columns past 64 left from the tile before", "attention",
+            full, "bf16:fp32:bf16", {2, 2, 5, 7, 72}, normal, {}, {},
+            then({"dq", "dk", "dv"},
+                 [](const Judged& t, auto name, const Call&, std::int64_t i) {
+                   return t.get(name, i % 72 < 64 ? i : i - 64);
+                 })),
+      shown("ATT-23", "lse read as if packed, its axes being swapped", "attention", local,
+            "bf16:fp32:bf16", {2, 2, 3, 5, 8}, normal, {}, {},
+            reading("lse", [](const TensorView& lse, const Sizes& s,
+                              std::int64_t i) { return lse.at(swapped(s, 1, i)); })),
   };
 }
 

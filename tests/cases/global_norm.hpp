@@ -35,44 +35,22 @@ inline std::vector<PublicCase> global_norm() {
   using namespace global_norm_cases;
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   constexpr auto forth = Direction::forward;
-  const auto as_is = [](float x) { return x; };
   const auto all = [](float) { return true; };
   const auto numbers = [](float x) { return x == x; };
-  std::vector<PublicCase> shown{
-      {"CLIP-01",
-       "squares in fp16: a norm of 5000 is infinite",
-       "global_norm",
-       forth,
-       "fp16:fp32:fp16",
-       {1, 2, 1},
-       {{"g", "", {3000, 4000}}},
-       {},
-       {{"norm", {"=5000"}}},
-       norm(in_fp16, as_is, all)},
-      {"CLIP-04",
-       "the norms of four shards stored in bf16",
-       "global_norm",
-       forth,
-       "bf16:fp32:fp32",
-       {4, 512, 1},
-       {{"g", "normal(sigma=0.03)"}},
-       {},
-       {},
-       norm(as_is, in_bf16, all)},
+  std::vector<PublicCase> cases{
+      shown("CLIP-01", "squares in fp16: a norm of 5000 is infinite", "global_norm", forth,
+            "fp16:fp32:fp16", {1, 2, 1}, {{"g", "", {3000, 4000}}}, {}, {{"norm", {"=5000"}}},
+            norm(in_fp16, as_is, all)),
+      shown("CLIP-04", "the norms of four shards stored in bf16", "global_norm", forth,
+            "bf16:fp32:fp32", {4, 512, 1}, {{"g", "normal(sigma=0.03)"}}, {}, {},
+            norm(as_is, in_bf16, all)),
   };
   const std::vector<std::vector<double>> orders{{3, nan, 1}, {nan, 3, 1}, {3, 1, nan}};
   for (const std::vector<double>& g : orders)
-    shown.push_back({"CLIP-05",
-                     "a NaN among the norms that a comparison leaves out",
-                     "global_norm",
-                     forth,
-                     "fp32",
-                     {3, 1, 1},
-                     {{"g", "", g}},
-                     {},
-                     {{"norm", {"nan"}}},
-                     norm(as_is, as_is, numbers)});
-  return shown;
+    cases.push_back(shown("CLIP-05", "a NaN among the norms that a comparison leaves out",
+                          "global_norm", forth, "fp32", {3, 1, 1}, {{"g", "", g}}, {},
+                          {{"norm", {"nan"}}}, norm(as_is, as_is, numbers)));
+  return cases;
 }
 
 }  // namespace opbound::cases

@@ -9,7 +9,6 @@
 namespace opbound::cases {
 namespace layer_norm_cases {
 
-using Attributes = std::vector<std::pair<std::string_view, AttributeValue>>;
 inline Attributes plain() { return {{"affine", std::string("none")}}; }
 
 /// y, mean and rstd of every row in fp32; variance(t, first, n, mean).
@@ -93,16 +92,9 @@ inline std::vector<PublicCase> of_means() {
       std::pair(10000.0, "-1.331333")};
   std::vector<PublicCase> all;
   for (const auto& [mean, first] : published)
-    all.push_back({"NORM-01",
-                   "mean x^2 - mean^2 of a row far from 0",
-                   "layer_norm",
-                   Direction::forward,
-                   "fp32",
-                   {1, 16},
-                   {{"x", "", ramp(mean)}},
-                   plain(),
-                   {{"y", {first}}},
-                   mean == 0 ? FaultyKernel() : normalised(one_pass)});
+    all.push_back(shown("NORM-01", "mean x^2 - mean^2 of a row far from 0", "layer_norm",
+                        Direction::forward, "fp32", {1, 16}, {{"x", "", ramp(mean)}}, plain(),
+                        {{"y", {first}}}, mean == 0 ? FaultyKernel() : normalised(one_pass)));
   return all;
 }
 
@@ -115,66 +107,24 @@ inline std::vector<PublicCase> layer_norm() {
       {"x", "normal"}, {"gamma", "normal(mean=1)"}, {"beta", "normal"}, {"dy", "normal"}};
   std::vector<PublicCase> all = of_means();
   const std::vector<PublicCase> others{
-      {"NORM-02",
-       "one pass over four values near 2000",
-       "layer_norm",
-       forth,
-       "fp32",
-       {1, 4},
-       {{"x", "", {2000.25, 2001.5, 1998.75, 2000}}},
-       plain(),
-       {{"y", {"0.12803621", "1.40839829", "-1.40839829", "-0.12803621"}}},
-       normalised(one_pass)},
-      {"NORM-04",
-       "one pass over a row near 1449.57: a variance of rounding errors",
-       "layer_norm",
-       forth,
-       "fp32",
-       {8, 16},
-       {{"x", "normal(mean=1449.57, sigma=0.46)"}},
-       plain(),
-       {},
-       normalised(one_pass)},
-      {"NORM-05",
-       "squares of 1e30 in fp32: an infinite variance",
-       "layer_norm",
-       forth,
-       "fp64",
-       {1, 4},
-       {{"x", "", {1e30, -1e30, 2e30, 0}}},
-       plain(),
-       {{"y", {"0.4472136", "-1.3416408", "1.3416408", "-0.4472136"}}},
-       normalised(two_pass([](float x) { return x; }))},
-      {"NORM-13",
-       "sums over dy where gamma dy belongs",
-       "layer_norm",
-       local,
-       "bf16:fp32:bf16",
-       {8, 96},
-       affine,
-       {},
-       {},
-       means_without_gamma},
-      {"NORM-14",
-       "a buffer as wide as the last axis for gradients of two axes, 8 by 16",
-       "layer_norm",
-       local,
-       "fp32",
-       {64, 128},
-       affine,
-       {},
-       {},
-       narrow_buffer(16)},
-      {"NORM-19",
-       "wider than 1024: squares added in bf16",
-       "layer_norm",
-       forth,
-       "bf16:fp32:bf16",
-       {4, 1025},
-       {{"x", "normal"}},
-       plain(),
-       {},
-       normalised(two_pass(in_bf16))},
+      shown("NORM-02", "one pass over four values near 2000", "layer_norm", forth, "fp32", {1, 4},
+            {{"x", "", {2000.25, 2001.5, 1998.75, 2000}}}, plain(),
+            {{"y", {"0.12803621", "1.40839829", "-1.40839829", "-0.12803621"}}},
+            normalised(one_pass)),
+      shown("NORM-04", "one pass over a row near 1449.57: a variance of rounding errors",
+            "layer_norm", forth, "fp32", {8, 16}, {{"x", "normal(mean=1449.57, sigma=0.46)"}},
+            plain(), {}, normalised(one_pass)),
+      shown("NORM-05", "squares of 1e30 in fp32: an infinite variance", "layer_norm", forth, "fp64",
+            {1, 4}, {{"x", "", {1e30, -1e30, 2e30, 0}}}, plain(),
+            {{"y", {"0.4472136", "-1.3416408", "1.3416408", "-0.4472136"}}},
+            normalised(two_pass([](float x) { return x; }))),
+      shown("NORM-13", "sums over dy where gamma dy belongs", "layer_norm", local, "bf16:fp32:bf16",
+            {8, 96}, affine, {}, {}, means_without_gamma),
+      shown("NORM-14", "a buffer as wide as the last axis for gradients of two axes, 8 by 16",
+            "layer_norm", local, "fp32", {64, 128}, affine, {}, {}, narrow_buffer(16)),
+      shown("NORM-19", "wider than 1024: squares added in bf16", "layer_norm", forth,
+            "bf16:fp32:bf16", {4, 1025}, {{"x", "normal"}}, plain(), {},
+            normalised(two_pass(in_bf16))),
   };
   all.insert(all.end(), others.begin(), others.end());
   return all;

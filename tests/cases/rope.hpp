@@ -34,44 +34,21 @@ FaultyKernel turned(float offset, Product product, Stored stored) {
 inline std::vector<PublicCase> rope() {
   using namespace rope_cases;
   constexpr auto forth = Direction::forward;
-  const auto from = [](std::int64_t offset) {
-    return std::vector<std::pair<std::string_view, AttributeValue>>{{"offset", offset}};
-  };
+  const auto from = [](std::int64_t offset) { return Attributes{{"offset", offset}}; };
   const std::vector<CaseInput> x{{"x", "normal"}};
   return {
-      {"ROPE-01",
-       "position * frequency in fp16: 1045 for 1044.27",
-       "rope",
-       forth,
-       "fp16:fp32:fp16",
-       {4, 2, 32, 16, 1},
-       x,
-       from(1857),
-       {},
-       turned(
-           1857, [](float p, float f) { return in_fp16(in_fp16(p) * in_fp16(f)); }, in_fp16)},
-      {"ROPE-02",
-       "positions in bf16: 257 is 256",
-       "rope",
-       forth,
-       "bf16:fp32:bf16",
-       {4, 2, 32, 16, 1},
-       x,
-       from(256),
-       {},
-       turned(
-           256, [](float p, float f) { return in_bf16(p) * f; }, [](float v) { return v; })},
-      {"ROPE-02",
-       "position * frequency in bf16 at 2048",
-       "rope",
-       forth,
-       "bf16:fp32:bf16",
-       {4, 2, 128, 64, 1},
-       x,
-       from(2045),
-       {},
-       turned(
-           2045, [](float p, float f) { return in_bf16(in_bf16(p) * in_bf16(f)); }, in_bf16)},
+      shown("ROPE-01", "position * frequency in fp16: 1045 for 1044.27", "rope", forth,
+            "fp16:fp32:fp16", {4, 2, 32, 16, 1}, x, from(1857), {},
+            turned(
+                1857, [](float p, float f) { return in_fp16(in_fp16(p) * in_fp16(f)); }, in_fp16)),
+      shown("ROPE-02", "positions in bf16: 257 is 256", "rope", forth, "bf16:fp32:bf16",
+            {4, 2, 32, 16, 1}, x, from(256), {},
+            turned(
+                256, [](float p, float f) { return in_bf16(p) * f; }, [](float v) { return v; })),
+      shown("ROPE-02", "position * frequency in bf16 at 2048", "rope", forth, "bf16:fp32:bf16",
+            {4, 2, 128, 64, 1}, x, from(2045), {},
+            turned(
+                2045, [](float p, float f) { return in_bf16(in_bf16(p) * in_bf16(f)); }, in_bf16)),
   };
 }
 

@@ -31,9 +31,6 @@ inline float row_max(const Judged& t, std::int64_t first, std::int64_t n) {
   return top;
 }
 inline float no_shift(const Judged&, std::int64_t, std::int64_t) { return 0; }
-inline float plain_add(float a, float b) { return a + b; }
-inline float add_in_bf16(float a, float b) { return in_bf16(a + b); }
-inline float add_in_fp16(float a, float b) { return in_fp16(a + b); }
 
 /// log-softmax of 1024 lanes that each keep (max, sum), lanes without elements at (-infinity, 0).
 inline void idle_lanes(const Op& op, const Call& call) {
@@ -61,81 +58,31 @@ inline std::vector<PublicCase> softmax() {
   constexpr auto forth = Direction::forward;
   constexpr double inf = std::numeric_limits<double>::infinity();
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<std::pair<std::string_view, AttributeValue>> log{{"log", true}};
+  const Attributes log{{"log", true}};
   const std::vector<CaseInput> zeros{{"x", "constant(value=0)"}};
   return {
-      {"CE-07",
-       "512 equal logits, the sum kept in bf16: it stops at 256",
-       "softmax",
-       forth,
-       "bf16:fp32:bf16",
-       {1, 512},
-       zeros,
-       {},
-       {{"y", {"=0.001953125"}}},
-       normalised(row_max, add_in_bf16)},
-      {"CE-08",
-       "4096 equal logits, the sum kept in fp16: it stops at 2048",
-       "softmax",
-       forth,
-       "fp16:fp32:fp16",
-       {1, 4096},
-       zeros,
-       {},
-       {{"y", {"=0.000244140625"}}},
-       normalised(row_max, add_in_fp16)},
-      {"CE-08",
-       "4096 normal logits, the sum kept in fp16",
-       "softmax",
-       forth,
-       "fp16:fp32:fp16",
-       {2, 4096},
-       {{"x", "normal"}},
-       {},
-       {},
-       normalised(row_max, add_in_fp16)},
-      {"CE-11",
-       "logits around 100 without the maximum subtracted: infinity over infinity",
-       "softmax",
-       forth,
-       "bf16:fp32:bf16",
-       {4, 128},
-       {{"x", "normal(mean=100)"}},
-       {},
-       {},
-       normalised(no_shift, plain_add)},
-      {"CE-13",
-       "lanes without elements bring exp(-infinity + infinity) into rows of 10",
-       "softmax",
-       forth,
-       "fp32",
-       {4, 10},
-       {{"x", "normal"}},
-       log,
-       {},
-       idle_lanes},
-      {"CE-17",
-       "a row that is masked throughout: NaN, as the formula says",
-       "softmax",
-       forth,
-       "fp32",
-       {2, 3},
-       {{"x", "", {1, 1, 1, -inf, -inf, -inf}}},
-       log,
-       {{"y", {"-1.0986123", "-1.0986123", "-1.0986123", "nan", "nan", "nan"}}}},
-      {"CE-19",
-       "-infinity handed through in a row that has a NaN",
-       "softmax",
-       forth,
-       "fp32",
-       {1, 3},
-       {{"x", "", {nan, inf, -inf}}},
-       log,
-       {{"y", {"nan", "nan", "nan"}}},
-       [](const Op& op, const Call& call) {
-         op.run(call);
-         Judged(op, call).put("y", 2, -std::numeric_limits<double>::infinity());
-       }},
+      shown("CE-07", "512 equal logits, the sum kept in bf16: it stops at 256", "softmax", forth,
+            "bf16:fp32:bf16", {1, 512}, zeros, {}, {{"y", {"=0.001953125"}}},
+            normalised(row_max, add_in_bf16)),
+      shown("CE-08", "4096 equal logits, the sum kept in fp16: it stops at 2048", "softmax", forth,
+            "fp16:fp32:fp16", {1, 4096}, zeros, {}, {{"y", {"=0.000244140625"}}},
+            normalised(row_max, add_in_fp16)),
+      shown("CE-08", "4096 normal logits, the sum kept in fp16", "softmax", forth, "fp16:fp32:fp16",
+            {2, 4096}, {{"x", "normal"}}, {}, {}, normalised(row_max, add_in_fp16)),
+      shown("CE-11", "logits around 100 without the maximum subtracted: infinity over infinity",
+            "softmax", forth, "bf16:fp32:bf16", {4, 128}, {{"x", "normal(mean=100)"}}, {}, {},
+            normalised(no_shift, plain_add)),
+      shown("CE-13", "lanes without elements bring exp(-infinity + infinity) into rows of 10",
+            "softmax", forth, "fp32", {4, 10}, {{"x", "normal"}}, log, {}, idle_lanes),
+      shown("CE-17", "a row that is masked throughout: NaN, as the formula says", "softmax", forth,
+            "fp32", {2, 3}, {{"x", "", {1, 1, 1, -inf, -inf, -inf}}}, log,
+            {{"y", {"-1.0986123", "-1.0986123", "-1.0986123", "nan", "nan", "nan"}}}),
+      shown("CE-19", "-infinity handed through in a row that has a NaN", "softmax", forth, "fp32",
+            {1, 3}, {{"x", "", {nan, inf, -inf}}}, log, {{"y", {"nan", "nan", "nan"}}},
+            [](const Op& op, const Call& call) {
+              op.run(call);
+              Judged(op, call).put("y", 2, -std::numeric_limits<double>::infinity());
+            }),
   };
 }
 

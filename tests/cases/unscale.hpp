@@ -25,40 +25,18 @@ inline std::vector<PublicCase> unscale() {
     };
   };
   return {
-      {"SCAL-01",
-       "divided by the scale twice, in unscale_ and in the fused step",
-       "unscale",
-       forth,
-       "fp32",
-       {4, 1},
-       {{"g", "", {131072}}, scale},
-       {},
-       {{"unscaled", {"=2", "=2"}}},
-       divided(2)},
-      {"SCAL-02",
-       "an infinite gradient that is not reported",
-       "unscale",
-       forth,
-       "fp32",
-       {3, 1},
-       {{"g", "", {1, inf, 1}}, scale},
-       {},
-       {},
-       [](const Op& op, const Call& call) {
-         op.run(call);
-         const TensorView& found = Judged(op, call)("found_inf");
-         store_index(found.element, found.data, 0, 0);
-       }},
-      {"SCAL-05",
-       "a loss scale left in the gradients",
-       "unscale",
-       forth,
-       "bf16:fp32:bf16",
-       {8, 1},
-       {{"g", "normal"}, scale},
-       {},
-       {},
-       divided(0)},
+      shown("SCAL-01", "divided by the scale twice, in unscale_ and in the fused step", "unscale",
+            forth, "fp32", {4, 1}, {{"g", "", {131072}}, scale}, {}, {{"unscaled", {"=2", "=2"}}},
+            divided(2)),
+      shown("SCAL-02", "an infinite gradient that is not reported", "unscale", forth, "fp32",
+            {3, 1}, {{"g", "", {1, inf, 1}}, scale}, {}, {},
+            [](const Op& op, const Call& call) {
+              op.run(call);
+              const TensorView& found = Judged(op, call)("found_inf");
+              store_index(found.element, found.data, 0, 0);
+            }),
+      shown("SCAL-05", "a loss scale left in the gradients", "unscale", forth, "bf16:fp32:bf16",
+            {8, 1}, {{"g", "normal"}, scale}, {}, {}, divided(0)),
   };
 }
 

@@ -7,15 +7,16 @@
 namespace opbound::faults {
 
 inline std::vector<Fault> square() {
-  const std::vector<std::pair<std::string_view, std::string_view>> inputs{{"x", "normal"}};
+  const Inputs inputs{{"x", "normal"}};
   const auto with = [&](std::string_view name, std::string_view what, auto f) {
-    return Fault{"square", name, what, {}, "fp32", {1000}, inputs, {}, elementwise(0, 1, f)};
+    return planted("square", name, what, {}, "fp32", {1000}, inputs, {},
+                   elementwise("y", {"x"}, f, [](float x) { return x * x; }));
   };
-  return {with("doubled", "x + x", [](float x, std::int64_t) { return x + x; }),
-          with("cubed", "x^3", [](float x, std::int64_t) { return x * x * x; }),
+  return {with("doubled", "x + x", [](float x) { return x + x; }),
+          with("cubed", "x^3", [](float x) { return x * x * x; }),
           with("in_bf16", "rounded to bf16",
-               [](float x, std::int64_t) { return static_cast<float>(round_to(bf16, x * x)); }),
-          with("magnitude", "|x|", [](float x, std::int64_t) { return abs(x); })};
+               [](float x) { return static_cast<float>(round_to(bf16, x * x)); }),
+          with("magnitude", "|x|", [](float x) { return abs(x); })};
 }
 
 }  // namespace opbound::faults

@@ -12,7 +12,7 @@ namespace accumulate_faults {
 
 /// y[i] = f(gradients of element i, weights), over fp32.
 template <class F>
-std::function<void(const Op&, const Call&)> by(F f) {
+Kernel each_by(F f) {
   return [f](const Op&, const Call& call) {
     const auto& v = call.forward;
     const std::int64_t k = call.sizes[0], n = call.sizes[1];
@@ -43,21 +43,22 @@ inline float total_of(const Values& w) {
   return total;
 }
 
+/// The right mean for the control.
+template <class F>
+FaultyKernel by(F f) {
+  return {each_by(f),
+          each_by([](const Values& g, const Values& w) { return sum(g, w) / total_of(w); })};
+}
+
 }  // namespace accumulate_faults
 
 inline std::vector<Fault> accumulate() {
   using namespace accumulate_faults;
   const auto with = [](std::string_view name, std::string_view what, std::string_view precision,
                        bool weighted, auto f, std::string_view input = "normal(mean=1)") {
-    return Fault{"accumulate",
-                 name,
-                 what,
-                 {},
-                 precision,
-                 {8, 64},
-                 {{"g", input}, {"weights", "increasing(start=1, step=3)"}},
-                 {{"weighted", weighted}},
-                 by(f)};
+    return planted("accumulate", name, what, {}, precision, {8, 64},
+                   {{"g", input}, {"weights", "increasing(start=1, step=3)"}},
+                   {{"weighted", weighted}}, by(f));
   };
   return {
       with("not_divided", "the sum where the mean is asked for: K times too large",

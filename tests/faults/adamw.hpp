@@ -55,7 +55,7 @@ inline State stepped(const Rules& r, const opbound::adamw::Attributes& a, State 
   return s;
 }
 
-inline std::function<void(const opbound::Op&, const Call&)> optimizer(Rules r) {
+inline Kernel steps_by(const Rules& r) {
   return [r](const opbound::Op&, const Call& call) {
     const auto a = from_bytes<opbound::adamw::Attributes>(call.attributes);
     const auto& views = call.forward;
@@ -79,26 +79,21 @@ inline std::function<void(const opbound::Op&, const Call&)> optimizer(Rules r) {
   };
 }
 
+inline FaultyKernel optimizer(const Rules& r) { return {steps_by(r), steps_by({})}; }
+
 }  // namespace adamw_faults
 
 inline std::vector<Fault> adamw() {
   using namespace adamw_faults;
   const auto with = [](std::string_view name, std::string_view what, Rules rules,
-                       std::vector<std::pair<std::string_view, AttributeValue>> attributes = {},
-                       std::string_view skipped = "mask(p=0)") {
-    return Fault{"adamw",
-                 name,
-                 what,
-                 {},
-                 "fp32",
-                 {12, 32},
-                 {{"w", "normal(sigma=0.02)"},
-                  {"g", "normal(sigma=1e-2)"},
-                  {"m", "normal(sigma=1e-3)"},
-                  {"v", "uniform(low=1e-5, high=1e-4)"},
-                  {"found_inf", skipped}},
-                 std::move(attributes),
-                 optimizer(rules)};
+                       Attributes attributes = {}, std::string_view skipped = "mask(p=0)") {
+    return planted("adamw", name, what, {}, "fp32", {12, 32},
+                   {{"w", "normal(sigma=0.02)"},
+                    {"g", "normal(sigma=1e-2)"},
+                    {"m", "normal(sigma=1e-3)"},
+                    {"v", "uniform(low=1e-5, high=1e-4)"},
+                    {"found_inf", skipped}},
+                   std::move(attributes), optimizer(rules));
   };
   return {
       with("no_bias_correction", "c1 = c2 = 1", {.corrects = false}),

@@ -53,8 +53,6 @@ RowOf row_of(const Call& call, std::int64_t row, KvHead kv_head, Last last) {
   return r;
 }
 
-inline float highest(const std::vector<float>& x) { return *std::max_element(x.begin(), x.end()); }
-
 /// Softmax of the row times V, with the maximum subtracted: o, then lse.
 inline std::pair<std::vector<float>, float> attend(const RowOf& r, float top) {
   float sum = 0;
@@ -70,7 +68,7 @@ inline std::pair<std::vector<float>, float> attend(const RowOf& r, float top) {
 
 /// The forward pass row by row: make(row) gives o and lse.
 template <class KvHead, class Last, class Make>
-std::function<void(const Op&, const Call&)> forward_by(KvHead kv_head, Last last, Make make) {
+Kernel rows_by(KvHead kv_head, Last last, Make make) {
   return [=](const Op&, const Call& call) {
     const Sizes& z = call.sizes;
     for (std::int64_t row = 0; row < z[0] * z[2]; ++row) {
@@ -91,26 +89,17 @@ inline std::int64_t right_last(std::int64_t i, const Call& call) {
   return a.mask == Op_::Mask::causal ? i + call.sizes[3] - call.sizes[2] : call.sizes[3];
 }
 inline std::pair<std::vector<float>, float> right_row(const RowOf& r) {
-  return attend(r, highest(r.logits));
+  return attend(r, largest(r.logits));
 }
 
-/// The right kernel with other attributes than the call's.
-template <class F>
-std::function<void(const Op&, const Call&)> with_attributes(F change) {
-  return with_call([change](Call& c) {
-    auto a = from_bytes<Op_::Attributes>(c.attributes);
-    change(a, c);
-    c.attributes = to_bytes(a);
-  });
+template <class KvHead, class Last, class Make>
+FaultyKernel forward_by(KvHead kv_head, Last last, Make make) {
+  return {rows_by(kv_head, last, make), rows_by(right_head, right_last, right_row)};
 }
 
-/// The right kernel, then `spoil` on its outputs.
 template <class F>
-std::function<void(const Op&, const Call&)> then(F spoil) {
-  return [spoil](const Op& op, const Call& call) {
-    op.run(call);
-    spoil(call);
-  };
+FaultyKernel with_attributes(F change) {
+  return with_attributes_of<Op_::Attributes>(change);
 }
 
 inline void scale_all(const TensorView& t, double factor) {
@@ -122,16 +111,14 @@ inline void scale_all(const TensorView& t, double factor) {
 
 inline std::vector<Fault> attention_forward_faults() {
   using namespace attention_faults;
-  const std::vector<std::pair<std::string_view, std::string_view>> normal{
-      {"q", "normal"}, {"k", "normal"}, {"v", "normal"}},
-      low{{"q", "constant(value=-4)"}, {"k", "normal(mean=60, sigma=0.5)"}, {"v", "normal"}};
-  const std::vector<std::int64_t> shape{2, 1, 4, 33, 16};
+  const Inputs normal{{"q", "normal"}, {"k", "normal"}, {"v", "normal"}};
   const auto with = [&](std::string_view name, std::string_view what, auto run) {
-    return Fault{"attention", name, what, {}, "bf16:fp32:bf16", shape, normal, {}, run};
+    return planted("attention", name, what, {}, "bf16:fp32:bf16", {2, 1, 4, 33, 16}, normal, {},
+                   run);
   };
   std::vector<Fault> all{
       with("scale_forgotten", "logits without 1 / sqrt(d)",
-           with_attributes([](auto& a, Call&) { a.scale = 1; })),
+           with_attributes([](auto& a) { a.scale = 1; })),
       with("padded_keys", "the last tile's padding takes part with logit 0",
            forward_by(right_head, right_last,
                       [](RowOf r) {
@@ -151,7 +138,7 @@ inline std::vector<Fault> attention_forward_faults() {
            forward_by(right_head, right_last,
                       [](const RowOf& r) {
                         auto [o, lse] = right_row(r);
-                        const float top = highest(r.logits);
+                        const float top = largest(r.logits);
                         return std::pair(o, top + (lse - top) * 1.442695F);
                       })),
       with("lse_of_rounded_logits", "logits rounded to bf16",
@@ -166,60 +153,63 @@ inline std::vector<Fault> attention_forward_faults() {
                         float top = r.logits[0];
                         for (std::size_t j = 0; j < 16; ++j) top = max(top, r.logits[j]);
                         RowOf other = r;
-                        const float end = highest(r.logits);
+                        const float end = largest(r.logits);
                         for (std::size_t j = 0; j < 16; ++j) other.logits[j] += end - top;
                         return attend(other, end);
                       })),
   };
-  all.push_back(with(
-      "wrong_head_of_keys", "head h reads key head h mod kv_heads",
-      forward_by([](std::int64_t h, const Sizes& z) { return h % z[1]; }, right_last, right_row)));
-  all.back().shape = {4, 2, 3, 9, 8};
-  all.push_back(
-      with("causal_off_by_one", "a query sees one key too many",
+  all.push_back(planted("attention", "p_in_bf16", "P rounded to bf16 where fp32 is declared", {},
+                        "fp32", {2, 1, 4, 33, 16}, normal, {},
+                        with_attributes([](auto& a) { a.p_format = bf16; })));
+  return all;
+}
+
+/// Which keys a row sees, and how far they are.
+inline std::vector<Fault> attention_mask_faults() {
+  using namespace attention_faults;
+  const Inputs normal{{"q", "normal"}, {"k", "normal"}, {"v", "normal"}};
+  const Attributes causal{{"mask", std::string("causal")}};
+  const auto with = [&](std::string_view name, std::string_view what,
+                        std::vector<std::int64_t> shape, const Attributes& attributes, auto run) {
+    return planted("attention", name, what, {}, "bf16:fp32:bf16", std::move(shape), normal,
+                   attributes, run);
+  };
+  std::vector<Fault> all{
+      with("wrong_head_of_keys", "head h reads key head h mod kv_heads", {4, 2, 3, 9, 8}, {},
+           forward_by([](std::int64_t h, const Sizes& z) { return h % z[1]; }, right_last,
+                      right_row)),
+      with("causal_off_by_one", "a query sees one key too many", {2, 1, 4, 33, 16}, causal,
            forward_by(
                right_head, [](std::int64_t i, const Call& c) { return right_last(i, c) + 1; },
-               right_row)));
-  all.back().attributes = {{"mask", std::string("causal")}};
-  all.push_back(with("causal_from_the_top", "causality counted from the first key",
-                     forward_by(
-                         right_head, [](std::int64_t i, const Call&) { return i; }, right_row)));
-  all.back().attributes = {{"mask", std::string("causal")}};
-  all.push_back(
-      with("no_maximum", "exp(s) without the maximum, which underflows",
-           forward_by(right_head, right_last, [](const RowOf& r) { return attend(r, 0); })));
-  all.back().inputs = low;
-  all.push_back({"attention",
-                 "p_in_bf16",
-                 "P rounded to bf16 where fp32 is declared",
-                 {},
-                 "fp32",
-                 shape,
-                 normal,
-                 {},
-                 with_attributes([](auto& a, Call&) { a.p_format = bf16; })});
-  all.push_back(with(
-      "masked_row_averages_v", "a row with no key gives the mean of V", then([](const Call& call) {
-        const TensorView &o = call.forward[Place::o], &v = call.forward[Place::v];
-        for (std::int64_t c = 0; c < call.sizes[4]; ++c) {
-          double mean = 0;
-          for (std::int64_t j = 0; j < call.sizes[3]; ++j) mean += v.at(j * call.sizes[4] + c);
-          o.set(c, round_to(format_of(o.element), mean / static_cast<double>(call.sizes[3])));
-        }
-      })));
-  all.back().shape = {1, 1, 3, 2, 8};  // the first query is before the first key
-  all.back().attributes = {{"mask", std::string("causal")}};
+               right_row)),
+      with("causal_from_the_top", "causality counted from the first key", {2, 1, 4, 33, 16}, causal,
+           forward_by(
+               right_head, [](std::int64_t i, const Call&) { return i; }, right_row)),
+      // The first query is before the first key.
+      with("masked_row_averages_v", "a row with no key gives the mean of V", {1, 1, 3, 2, 8},
+           causal, then([](const Judged& t, const Call& call) {
+             const std::int64_t keys = call.sizes[3], d = call.sizes[4];
+             for (std::int64_t c = 0; c < d; ++c) {
+               double mean = 0;
+               for (std::int64_t j = 0; j < keys; ++j) mean += t("v").at(j * d + c);
+               t.put("o", c, mean / static_cast<double>(keys));
+             }
+           })),
+      with("no_maximum", "exp(s) without the maximum, which underflows", {2, 1, 4, 33, 16}, {},
+           forward_by(right_head, right_last, [](const RowOf& r) { return attend(r, 0); })),
+  };
+  all.back().inputs = {
+      {"q", "constant(value=-4)"}, {"k", "normal(mean=60, sigma=0.5)"}, {"v", "normal"}};
   return all;
 }
 
 inline std::vector<Fault> attention_backward_faults() {
   using namespace attention_faults;
   constexpr auto local = Direction::backward_local;
-  const std::vector<std::pair<std::string_view, std::string_view>> normal{
-      {"q", "normal"}, {"k", "normal"}, {"v", "normal"}, {"do", "normal"}};
+  const Inputs normal{{"q", "normal"}, {"k", "normal"}, {"v", "normal"}, {"do", "normal"}};
   const auto with = [&](std::string_view name, std::string_view what, auto run) {
-    return Fault{"attention",       name,   what, local, "bf16:fp32:bf16",
-                 {2, 1, 5, 17, 16}, normal, {},   run};
+    return planted("attention", name, what, local, "bf16:fp32:bf16", {2, 1, 5, 17, 16}, normal, {},
+                   run);
   };
   std::vector<Fault> all{
       with("row_term_forgotten", "dS = P dP, without D", with_call([](Call& c) {
@@ -233,60 +223,39 @@ inline std::vector<Fault> attention_backward_faults() {
              }
            })),
       with("dk_without_scale", "dK without 1 / sqrt(d)",
-           then([](const Call& c) { scale_all(c.backward[Back::dk], 4); })),
+           then([](const Judged& t, const Call&) { scale_all(t("dk"), 4); })),
       with("dq_scaled_twice", "dQ times 1 / sqrt(d) twice",
-           then([](const Call& c) { scale_all(c.backward[Back::dq], 0.25); })),
+           then([](const Judged& t, const Call&) { scale_all(t("dq"), 0.25); })),
       with("first_head_only", "dK and dV of the group's first head alone",
-           [](const Op& op, const Call& call) {
-             op.run(call);
-             Call other = call;
-             Tensor dq(fp32, {call.backward[Back::dq].count()});
-             other.backward[Back::dq] = dq.view();
-             other.sizes[0] = other.sizes[1];
-             op.run(other);
-           }),
+           FaultyKernel(
+               [](const Op& op, const Call& call) {
+                 op.run(call);
+                 Call other = call;
+                 Tensor dq(fp32, {call.backward[Back::dq].count()});
+                 other.backward[Back::dq] = dq.view();
+                 other.sizes[0] = other.sizes[1];
+                 op.run(other);
+               },
+               own)),
       with("first_upstream_row", "the first query's dO for all queries",
            with_call([](Call& c) { c.backward[Back::d_o].stride[1] = 0; })),
       with("lse_of_row_zero", "every row with the first row's lse", with_call([](Call& c) {
              c.backward[Back::lse].stride[0] = c.backward[Back::lse].stride[1] = 0;
            })),
   };
-  all.push_back({"attention",
-                 "ds_in_bf16",
-                 "dS rounded to bf16 where fp32 is declared",
-                 local,
-                 "fp32",
-                 {2, 1, 5, 17, 16},
-                 normal,
-                 {},
-                 with_attributes([](auto& a, Call&) { a.ds_format = bf16; })});
-  all.push_back({"attention",
-                 "row_term_of_rounded_o",
-                 "D from O rounded to bf16",
-                 Direction::backward_full,
-                 "fp32",
-                 {2, 1, 5, 17, 16},
-                 normal,
-                 {},
-                 [](const Op& op, const Call& call) {
-                   Call forward = call;
-                   forward.direction = Direction::forward;
-                   forward.backward.clear();
-                   op.run(forward);
-                   const TensorView& o = call.forward[Place::o];
-                   for (std::int64_t i = 0; i < o.count(); ++i) o.set(i, round_to(bf16, o.at(i)));
-                   Call backward = call;
-                   backward.direction = Direction::backward_local;
-                   backward.forward.clear();
-                   op.run(backward);
-                 }});
+  all.push_back(planted("attention", "ds_in_bf16", "dS rounded to bf16 where fp32 is declared",
+                        local, "fp32", {2, 1, 5, 17, 16}, normal, {},
+                        with_attributes([](auto& a) { a.ds_format = bf16; })));
+  all.push_back(planted("attention", "row_term_of_rounded_o", "D from O rounded to bf16",
+                        Direction::backward_full, "fp32", {2, 1, 5, 17, 16}, normal, {},
+                        with_saved("o", [](const TensorView& o, std::int64_t i) {
+                          return round_to(bf16, o.at(i));
+                        })));
   return all;
 }
 
 inline std::vector<Fault> attention() {
-  std::vector<Fault> all = attention_forward_faults();
-  for (Fault& f : attention_backward_faults()) all.push_back(std::move(f));
-  return all;
+  return joined(attention_forward_faults(), attention_mask_faults(), attention_backward_faults());
 }
 
 }  // namespace opbound::faults

@@ -10,7 +10,7 @@ namespace cast_faults {
 
 /// y[i] = f(x[i], the output's format).
 template <class F>
-std::function<void(const Op&, const Call&)> by(F f) {
+Kernel each_by(F f) {
   return [f](const Op&, const Call& call) {
     const TensorView &x = call.forward[0], &y = call.forward[1];
     const Format format = format_of(y.element);
@@ -25,14 +25,24 @@ inline double ties_away(double x, const Format& f) {
   return std::fabs(x) - std::fabs(low) >= step / 2 ? low + std::copysign(step, x) : low;
 }
 
+template <class F>
+FaultyKernel by(F f) {
+  return {each_by(f), [](const Op& op, const Call& call) {
+            const bool saturates = from_bytes<opbound::cast::Attributes>(call.attributes).saturate;
+            each_by([=](double x, const Format& format) {
+              return saturates ? round_to(format.saturating(), x) : x;
+            })(op, call);
+          }};
+}
+
 }  // namespace cast_faults
 
 inline std::vector<Fault> cast() {
   using cast_faults::by;
   const auto with = [](std::string_view name, std::string_view what, std::string_view precision,
                        std::string_view input, auto run, bool saturate = false) {
-    return Fault{
-        "cast", name, what, {}, precision, {65536}, {{"x", input}}, {{"saturate", saturate}}, run};
+    return planted("cast", name, what, {}, precision, {65536}, {{"x", input}},
+                   {{"saturate", saturate}}, run);
   };
   return {
       with("truncated", "rounded toward 0", "fp32:fp32:bf16", "normal",

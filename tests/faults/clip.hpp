@@ -10,7 +10,7 @@ namespace clip_faults {
 
 /// clipped[i] = g[i] c and the coefficient c = f(max_norm, norm, eps), over fp32.
 template <class F>
-std::function<void(const Op&, const Call&)> factor(F f) {
+Kernel scaled_by(F f) {
   return [f](const Op&, const Call& call) {
     const auto a = from_bytes<opbound::clip::Attributes>(call.attributes);
     const auto& v = call.forward;
@@ -22,16 +22,22 @@ std::function<void(const Op&, const Call&)> factor(F f) {
   };
 }
 
+template <class F>
+FaultyKernel factor(F f) {
+  return {scaled_by(f), scaled_by([](float limit, float norm, float eps) {
+            return norm != norm ? norm : min(limit / (norm + eps), 1.0F);
+          })};
+}
+
 }  // namespace clip_faults
 
 inline std::vector<Fault> clip() {
   using clip_faults::factor;
   const auto with = [](std::string_view name, std::string_view what, std::string_view precision,
                        std::string_view norm, auto run) {
-    return Fault{"clip", name, what, {}, precision, {64, 1}, {{"g", "normal"}, {"norm", norm}},
-                 {},     run};
+    return planted("clip", name, what, {}, precision, {64, 1}, {{"g", "normal"}, {"norm", norm}},
+                   {}, run);
   };
-  const auto rounded = [](const Format& f, float x) { return static_cast<float>(round_to(f, x)); };
   return {
       with("applied_below_max_norm", "no min with 1: small gradients grow", "bf16:fp32:bf16",
            "constant(value=0.25)",
@@ -53,12 +59,12 @@ inline std::vector<Fault> clip() {
              return max(limit / (norm + eps), 1.0F);
            })),
       with("coefficient_in_bf16", "the coefficient rounded to bf16", "bf16:fp32:bf16",
-           "constant(value=3)", factor([=](float limit, float norm, float eps) {
+           "constant(value=3)", factor([](float limit, float norm, float eps) {
              return rounded(bf16, min(limit / (norm + eps), 1.0F));
            })),
       with("norm_in_fp16", "the norm kept in fp16: 1e5 is infinite, and all gradients vanish",
            "bf16:fp32:bf16", "constant(value=100000)",
-           factor([=](float limit, float norm, float eps) {
+           factor([](float limit, float norm, float eps) {
              return min(limit / (rounded(fp16, norm) + eps), 1.0F);
            })),
       with("nan_norm_ignored", "a comparison with NaN is false: not clipped", "fp32",

@@ -11,19 +11,9 @@ namespace dropout_faults {
 using Attributes = opbound::dropout::Attributes;
 using Dropped = opbound::dropout::Dropped;
 
-/// The right kernel with other attributes.
-template <class F>
-std::function<void(const Op&, const Call&)> with_attributes(F change) {
-  return with_call([change](Call& c) {
-    auto a = from_bytes<Attributes>(c.attributes);
-    change(a);
-    c.attributes = to_bytes(a);
-  });
-}
-
 /// y = x scale(p) where keeps(word, attributes, i, n), over fp32; the mask goes with it.
 template <class K, class S>
-std::function<void(const Op&, const Call&)> masked(K keeps, S scale) {
+Kernel elements_by(K keeps, S scale) {
   return [=](const Op&, const Call& call) {
     const auto a = from_bytes<Attributes>(call.attributes);
     const auto views = call.judged();
@@ -46,6 +36,11 @@ inline bool right_mask(const Attributes& a, std::int64_t i, std::int64_t) {
 }
 inline float right_scale(float p) { return 1 / (1 - p); }
 
+template <class K, class S>
+FaultyKernel masked(K keeps, S scale) {
+  return {elements_by(keeps, scale), elements_by(right_mask, right_scale)};
+}
+
 }  // namespace dropout_faults
 
 inline std::vector<Fault> dropout() {
@@ -53,25 +48,22 @@ inline std::vector<Fault> dropout() {
   constexpr auto up = Direction::backward_local;
   const auto with = [](std::string_view name, std::string_view what, Direction direction,
                        std::string_view bits, auto run, double p = 0.1) {
-    return Fault{"dropout",
-                 name,
-                 what,
-                 direction,
-                 "bf16:fp32:bf16",
-                 {64, 128},
-                 {{"x", "normal"}, {"dy", "normal"}},
-                 {{"p", p},
-                  {"bits", std::string(bits)},
-                  {"offset", std::int64_t{3}},
-                  {"seed", std::int64_t{11}}},
-                 run};
+    return planted("dropout", name, what, direction, "bf16:fp32:bf16", {64, 128},
+                   {{"x", "normal"}, {"dy", "normal"}},
+                   {{"p", p},
+                    {"bits", std::string(bits)},
+                    {"offset", std::int64_t{3}},
+                    {"seed", std::int64_t{11}}},
+                   run);
   };
-  const auto last_step = with_attributes([](Attributes& a) { --a.offset; });
-  const auto other_rank = with_attributes([](Attributes& a) { ++a.seed; });
-  Fault multiplied = with("multiplies_what_it_drops", "0 x: a dropped NaN is NaN", {}, "32",
-                          with_attributes([](Attributes& a) { a.dropped = Dropped::product; }));
-  Fault selected = with("selects_what_it_drops", "declared 0 x: a dropped NaN is 0", {}, "32",
-                        with_attributes([](Attributes& a) { a.dropped = Dropped::zero; }));
+  const auto last_step = with_attributes_of<Attributes>([](Attributes& a) { --a.offset; });
+  const auto other_rank = with_attributes_of<Attributes>([](Attributes& a) { ++a.seed; });
+  Fault multiplied =
+      with("multiplies_what_it_drops", "0 x: a dropped NaN is NaN", {}, "32",
+           with_attributes_of<Attributes>([](Attributes& a) { a.dropped = Dropped::product; }));
+  Fault selected =
+      with("selects_what_it_drops", "declared 0 x: a dropped NaN is 0", {}, "32",
+           with_attributes_of<Attributes>([](Attributes& a) { a.dropped = Dropped::zero; }));
   multiplied.inputs = selected.inputs = {{"x", "special"}, {"dy", "normal"}};
   selected.attributes.emplace_back("dropped", std::string("product"));
   return {
@@ -80,7 +72,7 @@ inline std::vector<Fault> dropout() {
       with("mask_of_the_last_step", "the offset was not advanced", {}, "32", last_step),
       with("mask_of_another_rank", "the seed of the next rank", {}, "32", other_rank),
       with("backward_with_another_mask", "the offset was advanced before the backward pass", up,
-           "32", with_attributes([](Attributes& a) { ++a.offset; })),
+           "32", with_attributes_of<Attributes>([](Attributes& a) { ++a.offset; })),
       with("at_most_for_below", "dropped where U <= p: one value of U more", {}, "8",
            masked([](const Attributes& a, std::int64_t i,
                      std::int64_t) { return uniform(a, i) > a.p; },

@@ -10,15 +10,9 @@ namespace opbound::faults {
 
 namespace embedding_faults {
 
-using Inputs = std::vector<std::pair<std::string_view, std::string_view>>;
-
-inline std::int64_t index_at(const TensorView& v, std::int64_t i) {
-  return load_index(v.element, v.data, i);
-}
-
 /// y_i = table[row_of(index_i)]
 template <class F>
-std::function<void(const Op&, const Call&)> gather_by(F row_of) {
+Kernel read_by(F row_of) {
   return [row_of](const Op&, const Call& call) {
     const auto& v = call.forward;
     const std::int64_t width = call.sizes[2];
@@ -30,7 +24,7 @@ std::function<void(const Op&, const Call&)> gather_by(F row_of) {
 
 /// dtable by add(sum so far, g) over the tokens in turn; `row_of` says where a token's goes.
 template <class Row, class Add>
-std::function<void(const Op&, const Call&)> scatter_by(Row row_of, Add add) {
+Kernel added_by(Row row_of, Add add) {
   return [=](const Op&, const Call& call) {
     const auto& v = call.backward;
     const std::int64_t width = call.sizes[2];
@@ -48,8 +42,19 @@ std::function<void(const Op&, const Call&)> scatter_by(Row row_of, Add add) {
   };
 }
 
-inline std::int64_t own_row(const Call&, std::int64_t row, std::int64_t) { return row; }
-inline float plain_add(float a, float b) { return a + b; }
+/// -1: of no row.
+inline std::int64_t own_row(const Call& c, std::int64_t row, std::int64_t) {
+  return row == from_bytes<opbound::embedding::Attributes>(c.attributes).padding_idx ? -1 : row;
+}
+
+template <class F>
+FaultyKernel gather_by(F row_of) {
+  return {read_by(row_of), read_by([](std::int64_t row) { return row; })};
+}
+template <class Row, class Add>
+FaultyKernel scatter_by(Row row_of, Add add) {
+  return {added_by(row_of, add), added_by(own_row, plain_add)};
+}
 
 }  // namespace embedding_faults
 
@@ -59,41 +64,20 @@ inline std::vector<Fault> embedding() {
   const Inputs read{{"table", "normal"}, {"index", "index"}},
       added{{"index", "zipf"}, {"dy", "normal"}};
   const auto backward = [&](std::string_view name, std::string_view what, auto run) {
-    return Fault{"embedding", name, what, local, "bf16:fp32:bf16", {300, 40, 8}, added, {}, run};
+    return planted("embedding", name, what, local, "bf16:fp32:bf16", {300, 40, 8}, added, {}, run);
   };
   return {
-      {"embedding",
-       "index_in_16_bits",
-       "the index truncated to 16 bits",
-       {},
-       "fp32",
-       {50, 70000, 2},
-       {{"table", "normal"}, {"index", "same_index(value=65800)"}},
-       {},
-       gather_by([](std::int64_t row) { return row & 0xffff; })},
-      {"embedding",
-       "off_by_one",
-       "the row before",
-       {},
-       "bf16:fp32:bf16",
-       {50, 40, 8},
-       read,
-       {},
-       gather_by([](std::int64_t row) { return row > 0 ? row - 1 : row; })},
-      {"embedding",
-       "padding_row_read_as_zero",
-       "the padding row is set to 0 when it is read",
-       {},
-       "bf16:fp32:bf16",
-       {50, 5, 8},
-       read,
-       {{"padding_idx", std::int64_t{0}}},
-       [](const Op& op, const Call& call) {
-         op.run(call);
-         const auto& v = call.forward;
-         for (std::int64_t i = 0; i < v[2].count(); ++i)
-           if (index_at(v[1], i / call.sizes[2]) == 0) v[2].set(i, 0);
-       }},
+      planted("embedding", "index_in_16_bits", "the index truncated to 16 bits", {}, "fp32",
+              {50, 70000, 2}, {{"table", "normal"}, {"index", "same_index(value=65800)"}}, {},
+              gather_by([](std::int64_t row) { return row & 0xffff; })),
+      planted("embedding", "off_by_one", "the row before", {}, "bf16:fp32:bf16", {50, 40, 8}, read,
+              {}, gather_by([](std::int64_t row) { return row > 0 ? row - 1 : row; })),
+      planted("embedding", "padding_row_read_as_zero",
+              "the padding row is set to 0 when it is read", {}, "bf16:fp32:bf16", {50, 5, 8}, read,
+              {{"padding_idx", std::int64_t{0}}}, then([](const Judged& t, const Call& call) {
+                for (std::int64_t i = 0; i < t("y").count(); ++i)
+                  if (t.index("index", i / call.sizes[2]) == 0) t("y").set(i, 0);
+              })),
       backward("last_writer_wins", "a row's gradient is its last token's",
                scatter_by(own_row, [](float, float g) { return g; })),
       backward(
@@ -105,40 +89,19 @@ inline std::vector<Fault> embedding() {
                              std::int64_t i) { return i + 1 < c.sizes[0] ? row : -1; },
                           plain_add)),
       backward("first_upstream_for_all", "dy of token 0 for every token",
-               [](const Op& op, const Call& call) {
-                 Call other = call;
-                 const TensorView& dy = call.backward[1];
-                 Tensor same(dy.element, {call.sizes[0], call.sizes[2]});
-                 for (std::int64_t k = 0; k < dy.count(); ++k)
-                   same.set(k, dy.at(k % call.sizes[2]));
-                 other.backward[1] = same.view();
-                 op.run(other);
-               }),
-      {"embedding",
-       "padding_row_updated",
-       "the padding row gets a gradient",
-       local,
-       "bf16:fp32:bf16",
-       {300, 40, 8},
-       added,
-       {{"padding_idx", std::int64_t{0}}},
-       scatter_by(own_row, plain_add)},
-      {"embedding",
-       "mean_of_duplicates",
-       "divided by how often the token occurs",
-       local,
-       "fp32",
-       {300, 40, 8},
-       added,
-       {},
-       [](const Op& op, const Call& call) {
-         op.run(call);
-         std::map<std::int64_t, int> count;
-         for (std::int64_t i = 0; i < call.sizes[0]; ++i) ++count[index_at(call.backward[0], i)];
-         const TensorView& out = call.backward[2];
-         for (std::int64_t k = 0; k < out.count(); ++k)
-           out.set(k, round_to(fp32, out.at(k) / std::max(1, count[k / call.sizes[2]])));
-       }},
+               with_input("dy", [](const TensorView& dy,
+                                   std::int64_t i) { return dy.at(i % dy.size[1]); })),
+      planted(
+          "embedding", "padding_row_updated", "the padding row gets a gradient", local,
+          "bf16:fp32:bf16", {300, 40, 8}, added, {{"padding_idx", std::int64_t{0}}},
+          scatter_by([](const Call&, std::int64_t row, std::int64_t) { return row; }, plain_add)),
+      planted("embedding", "mean_of_duplicates", "divided by how often the token occurs", local,
+              "fp32", {300, 40, 8}, added, {}, then([](const Judged& t, const Call& call) {
+                std::map<std::int64_t, int> count;
+                for (std::int64_t i = 0; i < call.sizes[0]; ++i) ++count[t.index("index", i)];
+                for (std::int64_t k = 0; k < t("dtable").count(); ++k)
+                  t.put("dtable", k, t("dtable").at(k) / std::max(1, count[k / call.sizes[2]]));
+              })),
   };
 }
 

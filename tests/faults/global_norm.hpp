@@ -12,7 +12,7 @@ using Shards = std::vector<std::vector<float>>;
 
 /// norm = f(the gradients of every shard), over fp32.
 template <class F>
-std::function<void(const Op&, const Call&)> norm_by(F f) {
+Kernel root_by(F f) {
   return [f](const Op&, const Call& call) {
     const TensorView &g = call.forward.front(), &norm = call.forward.back();
     Shards shards;
@@ -25,23 +25,30 @@ std::function<void(const Op&, const Call&)> norm_by(F f) {
   };
 }
 
-/// The sum of term(g) over a shard, rounded to `format` at each step.
+/// The sum of term(g) over a shard, rounded to `format` at each step. Where no format is at fault,
+/// double: the bound is that of another order of summation.
 template <class F>
-float sum(const std::vector<float>& shard, F term, const Format& format = fp32) {
-  float total = 0;
-  for (const float x : shard) total = static_cast<float>(round_to(format, total + term(x)));
+double sum(const std::vector<float>& shard, F term, const Format& format = fp64) {
+  double total = 0;
+  for (const float x : shard) total = round_to(format, total + term(x));
   return total;
 }
 
-inline float square(float x) { return x * x; }
-inline float rounded(const Format& f, float x) { return static_cast<float>(round_to(f, x)); }
+inline double square(double x) { return x * x; }
 
 /// The root of the sum of every shard's sum.
 template <class F>
-float root_of(const Shards& shards, F shard_sum) {
-  float total = 0;
+double root_of(const Shards& shards, F shard_sum) {
+  double total = 0;
   for (const auto& s : shards) total += shard_sum(s);
   return sqrt(total);
+}
+
+template <class F>
+FaultyKernel norm_by(F f) {
+  return {root_by(f), root_by([](const Shards& s) {
+            return root_of(s, [](const auto& x) { return sum(x, square); });
+          })};
 }
 
 }  // namespace global_norm_faults
@@ -50,8 +57,8 @@ inline std::vector<Fault> global_norm() {
   using namespace global_norm_faults;
   const auto with = [](std::string_view name, std::string_view what, std::string_view precision,
                        std::string_view input, auto f) {
-    return Fault{"global_norm", name,           what, {},        precision,
-                 {4, 64, 1},    {{"g", input}}, {},   norm_by(f)};
+    return planted("global_norm", name, what, {}, precision, {4, 64, 1}, {{"g", input}}, {},
+                   norm_by(f));
   };
   const auto all = [](const auto& s) { return sum(s, square); };
   return {
@@ -59,7 +66,7 @@ inline std::vector<Fault> global_norm() {
            [=](const Shards& s) { return sqrt(all(s[0])); }),
       with("norms_added", "the sum of the shards' norms", "bf16:fp32:bf16", "normal",
            [=](const Shards& s) {
-             float total = 0;
+             double total = 0;
              for (const auto& shard : s) total += sqrt(all(shard));
              return total;
            }),
@@ -67,7 +74,7 @@ inline std::vector<Fault> global_norm() {
            [=](const Shards& s) { return square(root_of(s, all)); }),
       with("absolute_values", "sum |g|: the 1-norm", "fp32", "normal",
            [](const Shards& s) {
-             float total = 0;
+             double total = 0;
              for (const auto& shard : s) total += sum(shard, [](float x) { return abs(x); });
              return total;
            }),
@@ -93,7 +100,7 @@ inline std::vector<Fault> global_norm() {
       with("bf16_shard_norms", "the shards' norms rounded to bf16 before they are combined",
            "bf16:fp32:fp32", "normal",
            [=](const Shards& s) {
-             return root_of(s, [=](const auto& x) { return square(rounded(bf16, sqrt(all(x)))); });
+             return root_of(s, [=](const auto& x) { return square(round_to(bf16, sqrt(all(x)))); });
            }),
       with("last_shard_dropped", "the sum leaves out the last shard", "fp32", "normal",
            [=](Shards s) {
@@ -101,7 +108,10 @@ inline std::vector<Fault> global_norm() {
              return root_of(s, all);
            }),
       with("plain_for_scaled", "squares overflow where scaling is declared", "fp32",
-           "constant(value=1e25)", [=](const Shards& s) { return root_of(s, all); }),
+           "constant(value=1e25)",
+           [](const Shards& s) {
+             return root_of(s, [](const auto& x) { return sum(x, square, fp32); });
+           }),
       with("nan_ignored", "NaN compares false, so that it is left out", "fp32",
            "one_hot(value=nan, background=1)",
            [](const Shards& s) {

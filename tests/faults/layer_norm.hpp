@@ -10,7 +10,6 @@ namespace opbound::faults {
 namespace layer_norm_faults {
 
 using Values = std::vector<double>;
-using Run = std::function<void(const Op&, const Call&)>;
 
 inline Values row_of(const TensorView& v, std::int64_t row, std::int64_t n) {
   Values x;
@@ -53,7 +52,7 @@ struct Forward {
 };
 
 template <class F>
-Run forward(F change) {
+Kernel rows_by(F change) {
   return [change](const Op&, const Call& call) {
     using Pass = opbound::layer_norm::forward;
     const auto a = from_bytes<opbound::layer_norm::Attributes>(call.attributes);
@@ -129,33 +128,29 @@ inline void write_weight_gradients(std::span<const TensorView> views, const Size
 }
 
 template <class F>
-Run backward(F change) {
+Kernel gradients_by(F change) {
   return [change](const Op&, const Call& call) {
     Backward step;
+    step.weight_offset = from_bytes<opbound::layer_norm::Attributes>(call.attributes).weight_offset;
     change(step);
     write_dx(call.judged(), call.sizes, step);
     write_weight_gradients(call.judged(), call.sizes, step);
   };
 }
 
-/// End to end, with one saved tensor rounded to bf16 between the passes.
-inline Run saved_in_bf16(std::size_t tensor) {
-  return [tensor](const Op& op, const Call& call) {
-    Call forward = call;
-    forward.direction = Direction::forward;
-    forward.backward.clear();
-    op.run(forward);
-    const TensorView& saved = call.forward[tensor];
-    for (std::int64_t i = 0; i < saved.count(); ++i) saved.set(i, round_to(bf16, saved.at(i)));
-    Call backward = call;
-    backward.direction = Direction::backward_local;
-    backward.forward.clear();
-    op.run(backward);
-  };
+template <class F>
+FaultyKernel forward(F change) {
+  return {rows_by(change), rows_by([](Forward&) {})};
+}
+template <class F>
+FaultyKernel backward(F change) {
+  return {gradients_by(change), gradients_by([](Backward&) {})};
 }
 
-using Inputs = std::vector<std::pair<std::string_view, std::string_view>>;
-using Attributes = std::vector<std::pair<std::string_view, AttributeValue>>;
+inline FaultyKernel saved_in_bf16(std::string_view tensor) {
+  return with_saved(tensor,
+                    [](const TensorView& v, std::int64_t i) { return round_to(bf16, v.at(i)); });
+}
 
 inline Inputs inputs(std::string_view x) {
   return {{"x", x},
@@ -166,7 +161,7 @@ inline Inputs inputs(std::string_view x) {
 
 inline Fault fault(std::string_view name, std::string_view what, std::string_view precision,
                    std::vector<std::int64_t> shape, std::string_view x, Attributes attributes,
-                   Run run, Direction direction = Direction::forward) {
+                   FaultyKernel run, Direction direction = Direction::forward) {
   return {
       "layer_norm",          name,          what, direction, precision, std::move(shape), inputs(x),
       std::move(attributes), std::move(run)};
@@ -238,14 +233,14 @@ inline std::vector<Fault> of_output() {
               f.out = [](double xhat, double w, double b) { return round_to(bf16, xhat) * w + b; };
             })),
       fault("truncated_store", "the output truncated instead of rounded to nearest",
-            "bf16:fp32:bf16", {4, 128}, "normal", {}, truncating(opbound::layer_norm::forward::y)),
+            "bf16:fp32:bf16", {4, 128}, "normal", {}, truncating("y")),
   };
 }
 
 inline std::vector<Fault> of_gradients() {
   constexpr auto local = Direction::backward_local, full = Direction::backward_full;
   const auto f = [](std::string_view name, std::string_view what, std::string_view precision,
-                    Run run, Attributes attributes = {}) {
+                    FaultyKernel run, Attributes attributes = {}) {
     return fault(name, what, precision, {64, 65}, "normal(mean=1)", std::move(attributes),
                  std::move(run), local);
   };
@@ -269,7 +264,7 @@ inline std::vector<Fault> of_gradients() {
       f("dgamma_in_bf16", "sums over rows kept in bf16", "bf16:fp32:bf16",
         backward([](Backward& b) { b.sum_rows = sum_in_bf16; })),
       fault("rstd_saved_in_bf16", "rstd rounded to bf16 between the passes", "fp32", {4, 128},
-            "normal", {}, saved_in_bf16(opbound::layer_norm::forward::rstd), full),
+            "normal", {}, saved_in_bf16("rstd"), full),
   };
 }
 
@@ -277,10 +272,7 @@ inline std::vector<Fault> of_gradients() {
 
 inline std::vector<Fault> layer_norm() {
   using namespace layer_norm_faults;
-  std::vector<Fault> all;
-  for (auto list : {of_eps(), of_statistics(), of_output(), of_gradients()})
-    for (Fault& f : list) all.push_back(std::move(f));
-  return all;
+  return joined(of_eps(), of_statistics(), of_output(), of_gradients());
 }
 
 }  // namespace opbound::faults

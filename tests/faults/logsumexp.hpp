@@ -9,26 +9,10 @@ namespace opbound::faults {
 namespace logsumexp_faults {
 
 using Row = std::vector<float>;
-using Inputs = std::vector<std::pair<std::string_view, std::string_view>>;
-
-inline float largest(const Row& x) {
-  float top = x[0];
-  for (const float v : x) top = max(top, v);
-  return top;
-}
-
-inline float lower(float x) { return static_cast<float>(round_to(bf16, x)); }
-
-inline Row row_of(const TensorView& v, std::int64_t row) {
-  Row x;
-  for (std::int64_t j = 0; j < v.size[1]; ++j)
-    x.push_back(static_cast<float>(v.at(row * v.size[1] + j)));
-  return x;
-}
 
 /// y = f(row)
 template <class F>
-std::function<void(const Op&, const Call&)> by_row(F f) {
+Kernel rows_by(F f) {
   return [f](const Op&, const Call& call) {
     const TensorView &x = call.forward[0], &y = call.forward[1];
     for (std::int64_t i = 0; i < call.sizes[0]; ++i)
@@ -38,7 +22,7 @@ std::function<void(const Op&, const Call&)> by_row(F f) {
 
 /// dx_j = f(x_j, y, dy, the tensors, row)
 template <class F>
-std::function<void(const Op&, const Call&)> backward_with(F f) {
+Kernel gradients_by(F f) {
   return [f](const Op&, const Call& call) mutable {
     const auto& v = call.backward;
     const std::int64_t n = call.sizes[1];
@@ -49,6 +33,23 @@ std::function<void(const Op&, const Call&)> backward_with(F f) {
   };
 }
 
+/// In double: the bound is that of another order of summation.
+inline double right_value(const Row& x) {
+  const double top = largest(x);
+  double s = 0;
+  for (const float v : x) s += exp(v - top);
+  return top + log(s);
+}
+template <class F>
+FaultyKernel by_row(F f) {
+  return {rows_by(f), rows_by(right_value)};
+}
+template <class F>
+FaultyKernel backward_with(F f) {
+  return {gradients_by(f),
+          gradients_by([](float x, float y, float dy, std::int64_t) { return dy * exp(x - y); })};
+}
+
 }  // namespace logsumexp_faults
 
 inline std::vector<Fault> logsumexp() {
@@ -56,11 +57,11 @@ inline std::vector<Fault> logsumexp() {
   const Inputs inputs{{"x", "normal(sigma=3)"}, {"dy", "normal"}};
   const auto forward = [](std::string_view name, std::string_view what, std::string_view x,
                           auto run) {
-    return Fault{"logsumexp", name, what, {}, "fp32", {8, 128}, {{"x", x}}, {}, by_row(run)};
+    return planted("logsumexp", name, what, {}, "fp32", {8, 128}, {{"x", x}}, {}, by_row(run));
   };
   const auto backward = [&](std::string_view name, std::string_view what, auto run) {
-    return Fault{"logsumexp", name,   what, Direction::backward_local, "bf16:fp32:bf16",
-                 {8, 128},    inputs, {},   backward_with(run)};
+    return planted("logsumexp", name, what, Direction::backward_local, "bf16:fp32:bf16", {8, 128},
+                   inputs, {}, backward_with(run));
   };
   return {
       forward("no_max_subtraction", "log sum exp(x), which overflows", "normal(mean=95)",
@@ -78,7 +79,7 @@ inline std::vector<Fault> logsumexp() {
       forward("sum_in_bf16", "the sum kept in bf16", "normal",
               [](const Row& x) {
                 float s = 0;
-                for (const float v : x) s = lower(s + exp(v - largest(x)));
+                for (const float v : x) s = in_bf16(s + exp(v - largest(x)));
                 return largest(x) + log(s);
               }),
       forward("last_dropped", "the sum leaves out the last element", "constant(value=2)",
@@ -109,7 +110,7 @@ inline std::vector<Fault> logsumexp() {
       backward("without_y", "dy exp(x)",
                [](float x, float, float dy, std::int64_t) { return dy * exp(x); }),
       backward("difference_in_bf16", "x - y rounded to bf16",
-               [](float x, float y, float dy, std::int64_t) { return dy * exp(lower(x - y)); }),
+               [](float x, float y, float dy, std::int64_t) { return dy * exp(in_bf16(x - y)); }),
   };
 }
 

@@ -21,7 +21,7 @@ struct Rules {
   float least = 0;       ///< the scale never falls below
 };
 
-inline std::function<void(const Op&, const Call&)> machine(Rules rules) {
+inline Kernel steps_by(const Rules& rules) {
   return [rules](const Op&, const Call& call) {
     const auto a = from_bytes<opbound::loss_scaler::Attributes>(call.attributes);
     const auto& v = call.forward;
@@ -46,21 +46,16 @@ inline std::function<void(const Op&, const Call&)> machine(Rules rules) {
   };
 }
 
+inline FaultyKernel machine(const Rules& rules) { return {steps_by(rules), steps_by({})}; }
+
 }  // namespace loss_scaler_faults
 
 inline std::vector<Fault> loss_scaler() {
   using loss_scaler_faults::machine;
   const auto with = [](std::string_view name, std::string_view what, std::int64_t interval,
                        double init, std::string_view found, loss_scaler_faults::Rules rules) {
-    return Fault{"loss_scaler",
-                 name,
-                 what,
-                 {},
-                 "fp32",
-                 {200},
-                 {{"found_inf", found}},
-                 {{"growth_interval", interval}, {"init_scale", init}},
-                 machine(rules)};
+    return planted("loss_scaler", name, what, {}, "fp32", {200}, {{"found_inf", found}},
+                   {{"growth_interval", interval}, {"init_scale", init}}, machine(rules));
   };
   constexpr std::string_view some = "mask(p=0.1)";
   return {

@@ -9,10 +9,8 @@ namespace opbound::faults {
 /// The right algorithm in fp64, but for one step.
 namespace rms_norm_faults {
 
-using layer_norm_faults::Attributes;
 using layer_norm_faults::average;
 using layer_norm_faults::row_of;
-using layer_norm_faults::Run;
 using layer_norm_faults::store;
 using layer_norm_faults::sum_in_bf16;
 using layer_norm_faults::Values;
@@ -27,13 +25,14 @@ struct Forward {
 };
 
 template <class F>
-Run forward(F change) {
+Kernel rows_by(F change) {
   return [change](const Op&, const Call& call) {
     using Pass = opbound::rms_norm::forward;
     const auto a = from_bytes<opbound::rms_norm::Attributes>(call.attributes);
     const auto views = call.judged();
     const std::int64_t rows = call.sizes[0], n = call.sizes[1];
     Forward step;
+    step.out = [offset = a.weight_offset](double xhat, double w) { return xhat * (offset + w); };
     change(step);
     for (std::int64_t i = 0; i < rows; ++i) {
       const std::int64_t from = i + step.statistics_row < 0 ? 0 : i + step.statistics_row;
@@ -81,10 +80,11 @@ inline void write_dx(std::span<const TensorView> views, const Sizes& sizes, cons
 }
 
 template <class F>
-Run backward(F change) {
+Kernel gradients_by(F change) {
   return [change](const Op&, const Call& call) {
     using Pass = opbound::rms_norm::backward;
     Backward step;
+    step.weight_offset = from_bytes<opbound::rms_norm::Attributes>(call.attributes).weight_offset;
     change(step);
     const auto views = call.judged();
     const std::int64_t n = call.sizes[1];
@@ -99,9 +99,18 @@ Run backward(F change) {
   };
 }
 
+template <class F>
+FaultyKernel forward(F change) {
+  return {rows_by(change), rows_by([](Forward&) {})};
+}
+template <class F>
+FaultyKernel backward(F change) {
+  return {gradients_by(change), gradients_by([](Backward&) {})};
+}
+
 inline Fault fault(std::string_view name, std::string_view what, std::string_view precision,
                    std::vector<std::int64_t> shape, std::string_view x, Attributes attributes,
-                   Run run, Direction direction = Direction::forward) {
+                   FaultyKernel run, Direction direction = Direction::forward) {
   return {"rms_norm",
           name,
           what,
@@ -173,7 +182,7 @@ inline std::vector<Fault> of_output() {
 
 inline std::vector<Fault> of_gradients() {
   const auto f = [](std::string_view name, std::string_view what, std::string_view precision,
-                    Run run, Attributes attributes = {}) {
+                    FaultyKernel run, Attributes attributes = {}) {
     return fault(name, what, precision, {64, 65}, "normal(mean=1)", std::move(attributes),
                  std::move(run), Direction::backward_local);
   };
@@ -195,8 +204,7 @@ inline std::vector<Fault> of_gradients() {
       f("dgamma_in_bf16", "sums over rows kept in bf16", "bf16:fp32:bf16",
         backward([](Backward& b) { b.sum_rows = sum_in_bf16; })),
       fault("rstd_saved_in_bf16", "rstd rounded to bf16 between the passes", "fp32", {4, 128},
-            "normal", {}, layer_norm_faults::saved_in_bf16(opbound::rms_norm::forward::rstd),
-            Direction::backward_full),
+            "normal", {}, layer_norm_faults::saved_in_bf16("rstd"), Direction::backward_full),
   };
 }
 
@@ -204,10 +212,7 @@ inline std::vector<Fault> of_gradients() {
 
 inline std::vector<Fault> rms_norm() {
   using namespace rms_norm_faults;
-  std::vector<Fault> all;
-  for (auto list : {of_statistics(), of_output(), of_gradients()})
-    for (Fault& f : list) all.push_back(std::move(f));
-  return all;
+  return joined(of_statistics(), of_output(), of_gradients());
 }
 
 }  // namespace opbound::faults

@@ -8,17 +8,9 @@ namespace opbound::faults {
 
 namespace segmented_sum_faults {
 
-using Inputs = std::vector<std::pair<std::string_view, std::string_view>>;
-
-inline std::int64_t index_at(const TensorView& v, std::int64_t i) {
-  return load_index(v.element, v.data, i);
-}
-inline float plain_add(float a, float b) { return a + b; }
-inline float add_in_bf16(float a, float b) { return static_cast<float>(round_to(bf16, a + b)); }
-
 /// y_s by add(sum so far, x) over the rows that `takes` says are of segment s.
 template <class Takes, class Add>
-std::function<void(const Op&, const Call&)> sum_by(Takes takes, Add add) {
+Kernel segments_by(Takes takes, Add add) {
   return [=](const Op&, const Call& call) {
     const auto& v = call.forward;
     const std::int64_t width = call.sizes[1];
@@ -36,6 +28,16 @@ inline bool has_id(const Call& c, std::int64_t i, std::int64_t s) {
   return index_at(c.forward[1], i) == s;
 }
 
+inline bool right_rows(const Call& c, std::int64_t i, std::int64_t s) {
+  const auto a = from_bytes<opbound::segmented_sum::Attributes>(c.attributes);
+  if (a.by == opbound::segmented_sum::By::ids) return has_id(c, i, s);
+  return i >= index_at(c.forward[2], s) && i < index_at(c.forward[2], s + 1);
+}
+template <class Takes, class Add>
+FaultyKernel sum_by(Takes takes, Add add) {
+  return {segments_by(takes, add), segments_by(right_rows, plain_add)};
+}
+
 }  // namespace segmented_sum_faults
 
 inline std::vector<Fault> segmented_sum() {
@@ -43,20 +45,13 @@ inline std::vector<Fault> segmented_sum() {
   const Inputs inputs{{"x", "normal"}, {"ids", "zipf"}, {"dy", "normal"}},
       counted{{"x", "normal"}, {"offsets", "counting"}, {"dy", "normal"}};
   const auto by_ids = [&](std::string_view name, std::string_view what, auto takes, auto add) {
-    return Fault{"segmented_sum",   name, what, {}, "bf16:fp32:bf16", {300, 4, 9, 10}, inputs, {},
-                 sum_by(takes, add)};
+    return planted("segmented_sum", name, what, {}, "bf16:fp32:bf16", {300, 4, 9, 10}, inputs, {},
+                   sum_by(takes, add));
   };
   const auto by_offsets = [&](std::string_view name, std::string_view what, Direction direction,
                               auto run) {
-    return Fault{"segmented_sum",
-                 name,
-                 what,
-                 direction,
-                 "fp32",
-                 {40, 4, 9, 10},
-                 counted,
-                 {{"by", std::string("offsets")}},
-                 run};
+    return planted("segmented_sum", name, what, direction, "fp32", {40, 4, 9, 10}, counted,
+                   {{"by", std::string("offsets")}}, run);
   };
   const auto last_inclusive = [](const Call& c, std::int64_t i, std::int64_t s) {
     return i >= index_at(c.forward[2], s) && i <= index_at(c.forward[2], s + 1);
@@ -77,28 +72,21 @@ inline std::vector<Fault> segmented_sum() {
             return (index_at(c.forward[1], i) & 7) == s;
           },
           plain_add),
-      {"segmented_sum",
-       "ids_outside_go_to_0",
-       "an id outside is taken as 0",
-       {},
-       "bf16:fp32:bf16",
-       {100, 4, 9, 10},
-       {{"x", "normal"}, {"ids", "index(ignored=0.3)"}},
-       {},
-       sum_by(
-           [](const Call& c, std::int64_t i, std::int64_t s) {
-             const std::int64_t id = index_at(c.forward[1], i);
-             return (id < 0 ? 0 : id) == s;
-           },
-           plain_add)},
+      planted("segmented_sum", "ids_outside_go_to_0", "an id outside is taken as 0", {},
+              "bf16:fp32:bf16", {100, 4, 9, 10}, {{"x", "normal"}, {"ids", "index(ignored=0.3)"}},
+              {},
+              sum_by(
+                  [](const Call& c, std::int64_t i, std::int64_t s) {
+                    const std::int64_t id = index_at(c.forward[1], i);
+                    return (id < 0 ? 0 : id) == s;
+                  },
+                  plain_add)),
       by_offsets("end_included", "the row at the next offset is taken in", Direction::forward,
                  sum_by(last_inclusive, plain_add)),
-      by_offsets("first_upstream_for_all", "dy of segment 0 for every row",
-                 Direction::backward_local,
-                 [](const Op&, const Call& c) {
-                   for (std::int64_t k = 0; k < c.backward[3].count(); ++k)
-                     c.backward[3].set(k, c.backward[2].at(k % c.sizes[1]));
-                 }),
+      by_offsets(
+          "first_upstream_for_all", "dy of segment 0 for every row", Direction::backward_local,
+          with_input("dy",
+                     [](const TensorView& dy, std::int64_t i) { return dy.at(i % dy.size[1]); })),
   };
 }
 

@@ -12,7 +12,7 @@ using Op = opbound::unscale::forward;
 
 /// The right kernel, then unscaled[i] = f(g[i], scale) over fp32.
 template <class F>
-std::function<void(const opbound::Op&, const Call&)> elements(F f) {
+Kernel quotients_by(F f) {
   return [f](const opbound::Op& op, const Call& call) {
     op.run(call);
     const auto& v = call.forward;
@@ -25,7 +25,7 @@ std::function<void(const opbound::Op&, const Call&)> elements(F f) {
 
 /// The right kernel, then found_inf is whether is_bad(g) holds for any of the first n - left_out.
 template <class F>
-std::function<void(const opbound::Op&, const Call&)> flag(std::int64_t left_out, F is_bad) {
+Kernel found_by(std::int64_t left_out, F is_bad) {
   return [=](const opbound::Op& op, const Call& call) {
     op.run(call);
     const auto& v = call.forward;
@@ -36,20 +36,29 @@ std::function<void(const opbound::Op&, const Call&)> flag(std::int64_t left_out,
   };
 }
 
+inline bool bad(double x) { return !std::isfinite(x); }
+
+template <class F>
+FaultyKernel elements(F f) {
+  return {quotients_by(f), quotients_by([](float g, float s) { return g / s; })};
+}
+template <class F>
+FaultyKernel flag(std::int64_t left_out, F is_bad) {
+  return {found_by(left_out, is_bad), found_by(0, bad)};
+}
+
 }  // namespace unscale_faults
 
 inline std::vector<Fault> unscale() {
   using namespace unscale_faults;
-  using Inputs = std::vector<std::pair<std::string_view, std::string_view>>;
   const auto scaled = [](std::string_view scale) {
     return Inputs{{"g", "normal(sigma=100)"}, {"scale", scale}};
   };
   const auto with = [](std::string_view name, std::string_view what, std::string_view precision,
                        std::int64_t n, Inputs inputs, auto run) {
-    return Fault{"unscale", name, what, {}, precision, {n, 1}, std::move(inputs), {}, run};
+    return planted("unscale", name, what, {}, precision, {n, 1}, std::move(inputs), {}, run);
   };
   const auto infinite = [](double x) { return std::isinf(x); };
-  const auto bad = [](double x) { return !std::isfinite(x); };
   return {
       with("double_unscale", "g / scale / scale: unscale_ was called and step unscales again",
            "fp16:fp32:fp32", 64, scaled("constant(value=65536)"),

@@ -15,6 +15,11 @@ foreach(source IN LISTS core_sources)  # one generated one brings each op header
   endif()
 endforeach()
 
+if(TARGET opbound_faults)  # the tables of all planted faults and public cases bring their headers
+  get_target_property(fault_sources opbound_faults SOURCES)
+  list(APPEND tidy_sources ${fault_sources})
+endif()
+
 set(stamps "")
 foreach(source IN LISTS tidy_sources)
   cmake_path(GET source FILENAME name)

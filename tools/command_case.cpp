@@ -1,0 +1,90 @@
+#include "tools/command_case.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "suites/error.hpp"
+#include "suites/suggest.hpp"
+#include "suites/suite_case.hpp"
+
+namespace opbound {
+
+const Op* read_op(const std::string& where, const std::string& name) {
+  if (const Op* op = find_op(name)) return op;
+  std::vector<std::string_view> known;
+  for (const Op& op : all_ops()) known.push_back(op.name);
+  throw InputError(where, "unknown op " + detail::in_quotes_with_suggestion(name, known),
+                   detail::one_of(known));
+}
+
+AttributeValue value_of(const std::string& word) {
+  if (word == "true" || word == "false") return word == "true";
+  std::int64_t whole = 0;
+  double number = 0;
+  const char* end = word.data() + word.size();
+  if (std::from_chars(word.data(), end, whole).ptr == end) return whole;
+  if (std::from_chars(word.data(), end, number).ptr == end) return number;
+  return word;
+}
+
+Precision read_precision(const std::string& text) {
+  const std::optional<Precision> precision = precision_named(text);
+  if (!precision)
+    throw InputError("--precision", "'" + text + "'",
+                     "storage:compute:output or one format, of fp64 fp32 tf32 bf16 fp16 e4m3 e5m2");
+  if (!detail::has_kernel(precision->compute))
+    throw InputError("--precision",
+                     "no kernel computes in " + std::string(name_of(precision->compute)),
+                     "one of fp64, fp32, bf16, fp16");
+  return *precision;
+}
+
+void set_attribute(CaseSpec& spec, const std::string& text) {
+  std::vector<std::string_view> names;
+  for (const AttributeSpec& a : spec.op->attributes) names.push_back(a.name);
+  const std::size_t sign = std::min(text.find('='), text.size());
+  const auto at = std::find(names.begin(), names.end(), text.substr(0, sign)) - names.begin();
+  if (at == std::ssize(names) || sign == text.size())
+    throw InputError("--attribute", "'" + text + "'",
+                     names.empty() ? "none" : "NAME=VALUE with " + detail::one_of(names));
+  const AttributeSpec& attribute = spec.op->attributes[static_cast<std::size_t>(at)];
+  if (!attribute.set(spec.attributes, value_of(text.substr(sign + 1))))
+    throw InputError("--attribute", "'" + text + "'", attribute.expected);
+}
+
+std::vector<int> read_variants(const CaseSpec& spec, const std::vector<std::string>& named) {
+  std::vector<int> variants;
+  std::vector<std::string_view> allowed;
+  for (std::size_t v = 0; v < spec.op->variants.size(); ++v) {
+    const std::string_view name = spec.op->variants[v].name;
+    if (!spec.op->allows(spec.attributes, static_cast<int>(v))) continue;
+    allowed.push_back(name);
+    if (named.empty() || std::find(named.begin(), named.end(), name) != named.end())
+      variants.push_back(static_cast<int>(v));
+  }
+  for (const std::string& name : named)
+    if (std::find(allowed.begin(), allowed.end(), name) == allowed.end())
+      throw InputError("--variant",
+                       "variant " + detail::in_quotes_with_suggestion(name, allowed) +
+                           " is unknown or not allowed by the attributes",
+                       detail::one_of(allowed));
+  return variants;
+}
+
+std::string tensor_text(const TensorSpec& tensor) {
+  std::string text(tensor.name);
+  for (int axis = 0; axis < tensor.rank(); ++axis)
+    text.append(axis == 0 ? "[" : ", ").append(tensor.dims[static_cast<std::size_t>(axis)]);
+  return text + (tensor.rank() > 0 ? "]" : "");
+}
+
+std::string format_origin(const Op& op, const TensorSpec& tensor) {
+  const std::string_view word = stored_as(op, tensor);
+  for (const char* choice : {"storage", "compute", "output"})
+    if (word == choice) return "the " + std::string(word) + " format";
+  const bool is_attribute = std::any_of(op.attributes.begin(), op.attributes.end(),
+                                        [&](const AttributeSpec& a) { return a.name == word; });
+  return is_attribute ? "attribute " + std::string(word) : "always";
+}
+
+}  // namespace opbound

@@ -1,0 +1,33 @@
+// Words of a command line that choose what is checked: op, precision, attributes, variants.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "suites/suite.hpp"
+
+namespace opbound {
+
+/// The op of this name. InputError that begins with `where` for any other.
+const Op* read_op(const std::string& where, const std::string& name);
+
+/// storage:compute:output or one format.
+Precision read_precision(const std::string& text);
+
+/// true, 3, 0.5, or a word.
+AttributeValue value_of(const std::string& word);
+
+/// "approximate=tanh"
+void set_attribute(CaseSpec& spec, const std::string& text);
+
+/// The named variants, or all that the attributes allow: the kernel is one of them.
+std::vector<int> read_variants(const CaseSpec& spec, const std::vector<std::string>& named);
+
+/// "scores[queries, keys]"
+std::string tensor_text(const TensorSpec& tensor);
+
+/// Where the format of a tensor comes from: "the storage format", "attribute state_format",
+/// "always".
+std::string format_origin(const Op& op, const TensorSpec& tensor);
+
+}  // namespace opbound
