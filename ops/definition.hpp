@@ -43,6 +43,10 @@ GaugedSum<R> operator*(const R& factor, const GaugedSum<R>& sum) {
   return {factor * sum.value, magnitude(factor) * sum.gauge};
 }
 template <class R>
+GaugedSum<R> operator*(const GaugedSum<R>& sum, const R& factor) {
+  return {sum.value * factor, sum.gauge * magnitude(factor)};
+}
+template <class R>
 GaugedSum<R> operator/(const GaugedSum<R>& sum, const R& divisor) {
   return {sum.value / divisor, sum.gauge / magnitude(divisor)};
 }
