@@ -33,14 +33,19 @@ OPBOUND_HD GaugedSum<R> gauged_sum(const R& first, const More&... more) {
 /// term(0) + ... + term(n - 1)
 template <class R, class F>
 OPBOUND_HD GaugedSum<R> gauged_sum_of(std::int64_t n, F term) {
-  GaugedSum<R> sum;
-  for (std::int64_t i = 0; i < n; ++i) sum.add(term(i));
+  if (n <= 0) return {};
+  GaugedSum<R> sum = gauged_sum<R>(term(0));
+  for (std::int64_t i = 1; i < n; ++i) sum.add(term(i));
   return sum;
 }
 
 template <class R>
 OPBOUND_HD GaugedSum<R> operator*(const R& factor, const GaugedSum<R>& sum) {
   return {factor * sum.value, magnitude(factor) * sum.gauge};
+}
+template <class R>
+OPBOUND_HD GaugedSum<R> operator*(const GaugedSum<R>& sum, const R& factor) {
+  return {sum.value * factor, sum.gauge * magnitude(factor)};
 }
 template <class R>
 OPBOUND_HD GaugedSum<R> operator/(const GaugedSum<R>& sum, const R& divisor) {

@@ -46,6 +46,7 @@ struct loss_scaler {
 
     struct run : blocks_along<> {
       static constexpr std::array<int, 2> outputs{scale, growth_tracker};
+      OPBOUND_HD static std::int64_t blocks(const Sizes& s) { return s[0] > 0 ? 1 : 0; }
 
       /// The tracker is the number of clean steps since the last found_inf, modulo growth_interval,
       /// and the scale grows wherever that becomes 0. A product overflows from the middle between

@@ -122,7 +122,7 @@ struct rms_norm::backward {
         return normalised(j) * upstream(j);
       }) / from<R>(static_cast<double>(n));
       team.map(n, [&](std::int64_t j) {
-        io.put(dx, first + j, r * gauged_sum(upstream(j), -(normalised(j) * projection)));
+        io.put(dx, first + j, gauged_sum(upstream(j), -(normalised(j) * projection)) * r);
       });
     }
 

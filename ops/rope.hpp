@@ -117,7 +117,7 @@ struct rope {
   enum { source, cosines, sines, positions, result };
 
  public:
-  /// One block a token and head; the inverse turns back.
+  /// A head of a token; the inverse turns back.
   template <bool inverse>
   struct heads : blocks_along<0, 1> {
     static constexpr std::array<int, 1> outputs{result};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "ops/parallel.hpp"
 #include "ops/precision.hpp"
@@ -35,15 +36,7 @@ void tally_all(const Judged& judged, FirstRung& to) {
     for (std::size_t k = 0; k < run.histogram.size(); ++k) to.histogram[k] += run.histogram[k];
     to.open.insert(to.open.end(), run.open.begin(), run.open.end());
   }
-  while (tallies.size() > 1) {
-    std::vector<Tally> merged;
-    for (std::int64_t r = 0; r < runs_of(std::ssize(tallies)); ++r)
-      merged.push_back(
-          tally_run(HostTeam<team_width>{}, r, std::ssize(tallies),
-                    [&](std::int64_t k) { return tallies[static_cast<std::size_t>(k)]; }));
-    tallies = merged;
-  }
-  if (!tallies.empty()) to.tally = tallies.front();
+  to.tally = merged(std::move(tallies));
   if (to.tally.worst >= 0) to.worst = judged.element(to.tally.worst);
   for (const std::int64_t i : to.open) to.elements.push_back(judged.element(i));
 }
@@ -58,54 +51,37 @@ std::vector<std::int64_t> blocks_of(const PartInfo& part, const Sizes& sizes, in
   return blocks;
 }
 
-/// Elements of one output on their way up the ladder.
-class Ladder {
- public:
-  explicit Ladder(FirstRung& output) : output_(output) {
-    for (std::size_t k = 0; k < output.open.size(); ++k) left_.push_back(k);
-  }
-  bool is_done() const { return left_.empty(); }
-  std::uint64_t decided() const { return output_.open.size() - left_.size(); }
+std::vector<std::int64_t> open_elements(const FirstRung& o) {
+  std::vector<std::int64_t> elements;
+  for (const std::size_t k : o.left) elements.push_back(o.open[k]);
+  return elements;
+}
 
-  std::vector<std::int64_t> open() const {
-    std::vector<std::int64_t> elements;
-    for (const std::size_t k : left_) elements.push_back(output_.open[k]);
-    return elements;
-  }
+void drop_closed(FirstRung& o, bool is_final) {
+  std::erase_if(o.left, [&](std::size_t k) {
+    return !o.judge.is_open(o.judge.of(o.elements[k], is_final), is_final);
+  });
+}
 
-  /// Only open elements take the new values, and only where they say more: few bits can say less
-  /// than double-double did.
-  void take(const ReferenceArray& sharper) {
-    for (const std::size_t k : left_) {
-      const auto i = static_cast<std::size_t>(output_.open[k]);
-      const Exact& now = sharper.exact[i];
-      JudgedElement& e = output_.elements[k];
-      if (now.kind == Exact::Class::finite && now.radius > e.exact.radius) continue;
-      e.exact = now;
-      e.gauge = sharper.gauge[i];
-    }
-    drop_closed(false);
+/// Only open elements take the new values, and only where they say more: few bits can say less than
+/// double-double did.
+void take(FirstRung& o, const ReferenceArray& sharper) {
+  for (const std::size_t k : o.left) {
+    const auto i = static_cast<std::size_t>(o.open[k]);
+    const Exact& now = sharper.exact[i];
+    if (now.kind == Exact::Class::finite && now.radius > o.elements[k].exact.radius) continue;
+    o.elements[k].exact = now;
+    o.elements[k].gauge = sharper.gauge[i];
   }
-
-  void drop_closed(bool is_final) {
-    std::erase_if(left_, [&](std::size_t k) {
-      return !output_.judge.is_open(output_.judge.of(output_.elements[k], is_final), is_final);
-    });
-  }
-
- private:
-  FirstRung& output_;
-  std::vector<std::size_t> left_;  ///< places in output.open
-};
+  drop_closed(o, false);
+}
 
 BlockChoice choose_blocks(const PassInfo& pass, const Sizes& sizes,
-                          const std::vector<FirstRung>& outputs,
-                          const std::vector<Ladder>& ladders) {
+                          const std::vector<FirstRung>& outputs) {
   BlockChoice chosen(pass.parts.size(), std::vector<std::int64_t>{});
-  for (std::size_t o = 0; o < outputs.size(); ++o) {
-    const std::size_t part = outputs[o].part;
-    const auto blocks = blocks_of(pass.parts[part], sizes, outputs[o].tensor, ladders[o].open());
-    auto& all = *chosen[part];
+  for (const FirstRung& o : outputs) {
+    const auto blocks = blocks_of(pass.parts[o.part], sizes, o.tensor, open_elements(o));
+    auto& all = *chosen[o.part];
     std::vector<std::int64_t> both;
     std::set_union(all.begin(), all.end(), blocks.begin(), blocks.end(), std::back_inserter(both));
     all = both;
@@ -124,47 +100,38 @@ void join(FirstRung& o) {
   }
 }
 
-void fill_statistics(const Tally& t, OutputCheck& c) {
+}  // namespace
+
+OutputCheck check_of(const Tally& t, const UlpHistogram::Counts& histogram,
+                     const JudgedElement& worst) {
   const auto n = static_cast<double>(t.numbers);
+  OutputCheck c;
   c.counts = {t.within, t.exceeds, t.undecided, t.vacuous, t.checked()};
+  c.histogram = UlpHistogram(histogram);
   c.nonfinite_mismatch = t.nonfinite_mismatch;
   c.hash = t.hash;
   c.proof_hash = t.proof_hash;
   c.ratio = t.worst_ratio;
   c.acceptable_max = t.acceptable_max;
   c.error_ulp_max = t.error_max;
-  if (t.numbers == 0) return;
-  c.acceptable_mean = t.acceptable_sum / n;
-  c.error_ulp_mean = t.error_sum / n;
-  c.bias_ulp = t.signed_sum / n;
-  const double variance = t.square_sum / n - c.bias_ulp * c.bias_ulp;
-  c.bias_z = variance > 0 ? c.bias_ulp / std::sqrt(variance / n) : 0;
-}
-
-OutputCheck check_of(const FirstRung& o, const Ladder& ladder, const PassInfo& pass,
-                     const Sizes& sizes) {
-  OutputCheck c;
-  c.tensor = o.tensor;
-  fill_statistics(o.tally, c);
-  c.histogram = UlpHistogram(o.histogram);
-  c.by_theorem = o.by_theorem;
-  c.rungs.mpfr = ladder.decided();
-  c.rungs.dd = c.counts.checked - o.open.size();
-  c.blocks.total = static_cast<std::uint64_t>(pass.parts[o.part].blocks(sizes));
-  c.blocks.certified =
-      c.blocks.total - blocks_of(pass.parts[o.part], sizes, o.tensor, ladder.open()).size();
-  if (o.tally.worst < 0) return c;
-  const Exact& e = o.worst.exact;
+  if (t.numbers > 0) {
+    c.acceptable_mean = t.acceptable_sum / n;
+    c.error_ulp_mean = t.error_sum / n;
+    c.bias_ulp = t.signed_sum / n;
+    const double variance = t.square_sum / n - c.bias_ulp * c.bias_ulp;
+    c.bias_z = variance > 0 ? c.bias_ulp / std::sqrt(variance / n) : 0;
+  }
+  if (t.worst < 0) return c;
+  const Exact& e = worst.exact;
+  const bool is_number = e.kind == Exact::Class::finite;
   c.worst_exact = e;
-  c.worst.index = static_cast<std::uint64_t>(o.tally.worst);
-  c.worst.got = o.worst.got;
-  c.worst.low = e.kind == Exact::Class::finite ? e.high + (e.low - e.radius) : e.high;
-  c.worst.high = e.kind == Exact::Class::finite ? e.high + (e.low + e.radius) : e.high;
-  c.worst.bound = o.worst.radius;
+  c.worst.index = static_cast<std::uint64_t>(t.worst);
+  c.worst.got = worst.got;
+  c.worst.low = is_number ? e.high + (e.low - e.radius) : e.high;
+  c.worst.high = is_number ? e.high + (e.low + e.radius) : e.high;
+  c.worst.bound = worst.radius;
   return c;
 }
-
-}  // namespace
 
 Verdict verdict_of(const ElementCounts& counts) {
   if (counts.exceeds > 0) return Verdict::exceeds;
@@ -191,43 +158,93 @@ std::vector<FirstRung> judged_outputs(const Op& op, const Call& call) {
   return outputs;
 }
 
-std::vector<OutputCheck> finish(const Op& op, const Call& call, std::vector<FirstRung> outputs,
-                                int most_bits) {
+void climb(const Op& op, const Call& call, std::vector<FirstRung>& outputs, int most_bits) {
   const PassInfo& pass = op.pass(call.direction);
-  std::vector<Ladder> ladders;
-  for (FirstRung& o : outputs) ladders.emplace_back(o);
+  for (FirstRung& o : outputs) {
+    o.left.resize(o.open.size());
+    std::iota(o.left.begin(), o.left.end(), std::size_t{0});
+    drop_closed(o, false);
+  }
   const auto all_done = [&] {
-    return std::all_of(ladders.begin(), ladders.end(), [](const Ladder& l) { return l.is_done(); });
+    return std::all_of(outputs.begin(), outputs.end(),
+                       [](const FirstRung& o) { return o.left.empty(); });
   };
   ReferenceArrays sharper(pass.tensors.size());
   for (int bits = 128; bits <= most_bits && !all_done(); bits *= 2) {
-    op.reference_mpfr(call, bits, choose_blocks(pass, call.sizes, outputs, ladders), sharper);
-    for (std::size_t o = 0; o < outputs.size(); ++o)
-      ladders[o].take(sharper[static_cast<std::size_t>(outputs[o].tensor)]);
+    op.reference_mpfr(call, bits, choose_blocks(pass, call.sizes, outputs), sharper);
+    for (FirstRung& o : outputs) take(o, sharper[static_cast<std::size_t>(o.tensor)]);
   }
+  for (FirstRung& o : outputs) drop_closed(o, true);
+}
+
+std::vector<OutputCheck> finish(const Op& op, const Call& call, std::vector<FirstRung> outputs,
+                                int most_bits) {
+  const PassInfo& pass = op.pass(call.direction);
+  climb(op, call, outputs, most_bits);
   std::vector<OutputCheck> checks;
-  for (std::size_t o = 0; o < outputs.size(); ++o) {
-    ladders[o].drop_closed(true);
-    join(outputs[o]);
-    checks.push_back(check_of(outputs[o], ladders[o], pass, call.sizes));
+  for (FirstRung& o : outputs) {
+    join(o);
+    OutputCheck c = check_of(o.tally, o.histogram, o.worst);
+    c.tensor = o.tensor;
+    c.by_theorem = o.by_theorem;
+    c.rungs.mpfr = o.open.size() - o.left.size();
+    c.rungs.dd = c.counts.checked - o.open.size();
+    const PartInfo& part = pass.parts[o.part];
+    c.blocks.total = static_cast<std::uint64_t>(part.blocks(call.sizes));
+    c.blocks.certified =
+        c.blocks.total - blocks_of(part, call.sizes, o.tensor, open_elements(o)).size();
+    checks.push_back(c);
   }
   return checks;
 }
 
-std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArrays& bounds,
-                                 int most_bits) {
+namespace {
+/// Visits every judged output with everything that judges it.
+template <class F>
+std::vector<FirstRung> by_double_double(const Op& op, const Call& call, const BoundArrays& bounds,
+                                        F visit) {
   const auto views = call.judged();
   ReferenceArrays reference(views.size());
   op.reference_dd(call, reference);
   std::vector<FirstRung> outputs = judged_outputs(op, call);
   for (FirstRung& o : outputs) {
     const auto t = static_cast<std::size_t>(o.tensor);
-    tally_all({views[t], bounds[t].value.data(), bounds[t].radius.data(), reference[t].exact.data(),
-               reference[t].gauge.data(), o.judge},
-              o);
+    visit(Judged{views[t], bounds[t].value.data(), bounds[t].radius.data(),
+                 reference[t].exact.data(), reference[t].gauge.data(), o.judge},
+          o);
     o.by_theorem = bounds[t].by_theorem;
   }
-  return finish(op, call, std::move(outputs), most_bits);
+  return outputs;
+}
+}  // namespace
+
+std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArrays& bounds,
+                                 int most_bits) {
+  return finish(op, call, by_double_double(op, call, bounds, tally_all), most_bits);
+}
+
+std::vector<FirstRung> judged_elements(const Op& op, const Call& call, const BoundArrays& bounds,
+                                       int most_bits) {
+  auto outputs = by_double_double(op, call, bounds, [](const Judged& judged, FirstRung& o) {
+    for (std::int64_t i = 0; i < judged.view.count(); ++i) {
+      o.open.push_back(i);
+      o.elements.push_back(judged.element(i));
+    }
+  });
+  climb(op, call, outputs, most_bits);
+  return outputs;
+}
+
+Tally merged(std::vector<Tally> tallies) {
+  while (tallies.size() > 1) {
+    std::vector<Tally> level;
+    for (std::int64_t r = 0; r < runs_of(std::ssize(tallies)); ++r)
+      level.push_back(
+          tally_run(HostTeam<team_width>{}, r, std::ssize(tallies),
+                    [&](std::int64_t k) { return tallies[static_cast<std::size_t>(k)]; }));
+    tallies = std::move(level);
+  }
+  return tallies.empty() ? Tally{} : tallies.front();
 }
 
 std::string hash_text(std::uint64_t hash) {

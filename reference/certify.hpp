@@ -43,6 +43,7 @@ struct FirstRung {
   JudgedElement worst{};           ///< the tally's worst element
   std::vector<std::int64_t> open;  ///< indices, rising
   std::vector<JudgedElement> elements;
+  std::vector<std::size_t> left;  ///< places in `open` that no rung has closed yet
   std::uint64_t by_theorem = 0;
 };
 
@@ -50,10 +51,25 @@ struct FirstRung {
 std::vector<FirstRung> judged_outputs(const Op& op, const Call& call);
 
 /// Decides what the first rung left open, and elements whose error it does not tell to 2^-24 ulp:
-/// the blocks concerned are run again in intervals of 128, 256, ... bits, up to `most_bits`; what
-/// is left is undecided. The call's inputs are read on the host; its outputs are not.
+/// the blocks concerned are run again in intervals of 128, 256, ... bits, up to `most_bits`. The
+/// call's inputs are read on the host; its outputs are not.
+void climb(const Op& op, const Call& call, std::vector<FirstRung>& outputs, int most_bits = 4096);
+
+/// `climb`, and what it all comes to; elements left without a verdict are undecided.
 std::vector<OutputCheck> finish(const Op& op, const Call& call, std::vector<FirstRung> outputs,
                                 int most_bits = 4096);
+
+/// Counts and statistics of a tally, and its worst element, in a check's words.
+OutputCheck check_of(const Tally& tally, const UlpHistogram::Counts& histogram,
+                     const JudgedElement& worst);
+
+/// Every element of every judged output that the call's views hold, with references that are sharp
+/// enough to judge them, or as sharp as `most_bits` make them.
+std::vector<FirstRung> judged_elements(const Op& op, const Call& call, const BoundArrays& bounds,
+                                       int most_bits = 4096);
+
+/// Tallies of runs merged level by level into one.
+Tally merged(std::vector<Tally> tallies);
 
 /// Verdict over a tensor: failing elements first; vacuous where most elements are.
 Verdict verdict_of(const ElementCounts& counts);

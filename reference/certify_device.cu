@@ -4,6 +4,7 @@
 
 #include "ops/device_call.hpp"
 #include "ops/team.hpp"
+#include "reference/device_tally.hpp"
 
 namespace opbound {
 namespace {
@@ -40,43 +41,10 @@ __global__ void __launch_bounds__(team_width)
     if (histogram[k] != 0) atomicAdd(&found.histogram[k], Counter{histogram[k]});
 }
 
-__global__ void __launch_bounds__(team_width)
-    merge_tallies(const Tally* tallies, std::int64_t count, Tally* merged) {
-  __shared__ alignas(16) unsigned char lanes[team_width * sizeof(Tally)];
-  const Team team(lanes);
-  for (std::int64_t r = blockIdx.x; r < runs_of(count); r += gridDim.x) {
-    const Tally t = tally_run(team, r, count, [&](std::int64_t k) { return tallies[k]; });
-    if (threadIdx.x == 0) merged[r] = t;
-  }
-}
-
 __global__ void gather(Judged judged, const std::int64_t* index, std::int64_t count,
                        JudgedElement* to) {
   const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (k < count) to[k] = judged.element(index[k]);
-}
-
-unsigned grid_of(std::int64_t blocks) {
-  return static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 16));
-}
-
-/// Tallies merged, level by level, into one.
-Tally merged(cuda::Memory tallies, std::int64_t count) {
-  std::vector<cuda::Memory> levels;
-  levels.push_back(std::move(tallies));
-  while (count > 1) {
-    const std::int64_t runs = runs_of(count);
-    const Tally* from = levels.back().as<Tally>();
-    levels.push_back(cuda::memory_for<Tally>(runs));
-    merge_tallies<<<grid_of(runs), team_width>>>(from, count, levels.back().as<Tally>());
-    OPBOUND_CUDA_CHECK(cudaGetLastError());
-    count = runs;
-  }
-  Tally total;
-  if (count == 1)
-    OPBOUND_CUDA_CHECK(
-        cudaMemcpy(&total, levels.back().data(), sizeof total, cudaMemcpyDeviceToHost));
-  return total;
 }
 
 std::vector<JudgedElement> elements_at(const Judged& judged,
@@ -103,11 +71,11 @@ void tally_all(const Judged& judged, FirstRung& to) {
   const cuda::Memory open = cuda::memory_for<std::int64_t>(count);
   Counter* counters = histogram.as<Counter>();
   cuda::Memory runs = cuda::memory_for<Tally>(runs_of(count));
-  tally_elements<<<grid_of(runs_of(count)), team_width>>>(
+  tally_elements<<<cuda::grid_of(runs_of(count)), team_width>>>(
       judged, count, runs.as<Tally>(),
       Found{counters, open.as<std::int64_t>(), counters + UlpHistogram::most_entries});
   OPBOUND_CUDA_CHECK(cudaGetLastError());
-  to.tally = merged(std::move(runs), runs_of(count));
+  to.tally = cuda::merged(std::move(runs), runs_of(count));
   std::array<Counter, UlpHistogram::most_entries + 1> counts{};
   histogram.copy_to_host(counts.data());
   std::copy_n(counts.begin(), UlpHistogram::most_entries, to.histogram.begin());

@@ -160,25 +160,6 @@ Named<double> inputs_at(const PassInfo& pass, const Call& call, std::size_t plac
   return inputs;
 }
 
-void fill_from_check(Record& r, const OutputCheck& c, const CaseSpec& spec) {
-  r.verdict = verdict_of(c.counts);
-  if (r.verdict == Verdict::vacuous) r.allowed_vacuous = spec.allowed_vacuous;
-  r.counts = c.counts;
-  r.blocks = c.blocks;
-  r.rungs = c.rungs;
-  r.nonfinite_mismatch = c.nonfinite_mismatch;
-  if (c.counts.checked == 0) return;
-  r.ratio = c.ratio;
-  r.acceptable_mean = c.acceptable_mean;
-  r.acceptable_max = c.acceptable_max;
-  r.error_ulp_max = c.error_ulp_max;
-  r.error_ulp_mean = c.error_ulp_mean;
-  r.bias_ulp = c.bias_ulp;
-  r.bias_z = c.bias_z;
-  r.ulp_histogram = c.histogram;
-  r.worst = c.worst;
-}
-
 }  // namespace
 
 Record record_of(const CaseSpec& spec, const Provider& provider) {
@@ -195,6 +176,29 @@ Record record_of(const CaseSpec& spec, const Provider& provider) {
   r.inputs = case_of(spec);
   r.suite = spec.suite;
   r.commit = commit;
+  return r;
+}
+
+Record record_of(const CaseSpec& spec, const Provider& provider, const OutputCheck& c) {
+  Record r = record_of(spec, provider);
+  r.part = spec.op->pass(spec.direction).tensors[static_cast<std::size_t>(c.tensor)].name;
+  r.output_hash = hash_text(c.hash);
+  r.verdict = verdict_of(c.counts);
+  if (r.verdict == Verdict::vacuous) r.allowed_vacuous = spec.allowed_vacuous;
+  r.counts = c.counts;
+  r.blocks = c.blocks;
+  r.rungs = c.rungs;
+  r.nonfinite_mismatch = c.nonfinite_mismatch;
+  if (c.counts.checked == 0) return r;
+  r.ratio = c.ratio;
+  r.acceptable_mean = c.acceptable_mean;
+  r.acceptable_max = c.acceptable_max;
+  r.error_ulp_max = c.error_ulp_max;
+  r.error_ulp_mean = c.error_ulp_mean;
+  r.bias_ulp = c.bias_ulp;
+  r.bias_z = c.bias_z;
+  r.ulp_histogram = c.histogram;
+  r.worst = c.worst;
   return r;
 }
 
@@ -259,8 +263,7 @@ std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider,
   std::vector<Record> records;
   for (const OutputCheck& c : checks) {
     const auto place = static_cast<std::size_t>(c.tensor);
-    Record r = record_of(spec, provider);
-    r.part = pass.tensors[place].name;
+    Record r = record_of(spec, provider, c);
     r.contract = contract_text(*spec.op, contract);
     if (is_float(prepared.call.judged()[place].element)) {
       r.bound_source = bound_source(contract, c.by_theorem);
@@ -268,11 +271,9 @@ std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider,
       r.kind = CheckKind::exact;
       r.bound_source = "exact";
     }
-    fill_from_check(r, c, spec);
     if (r.worst)
       r.worst->input =
           inputs_at(pass, prepared.call, place, static_cast<std::int64_t>(r.worst->index));
-    r.output_hash = hash_text(c.hash);
     records.push_back(std::move(r));
   }
   return records;

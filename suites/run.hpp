@@ -48,6 +48,9 @@ std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, P
 /// What all records of a case have in common: everything but what was found.
 Record record_of(const CaseSpec& spec, const Provider& provider);
 
+/// The same, with what was found of one output.
+Record record_of(const CaseSpec& spec, const Provider& provider, const OutputCheck& check);
+
 /// The elements' hashes, NaN canonical, added: "sum64:0123456789abcdef".
 std::string hash_of(const Tensor& tensor);
 

@@ -10,7 +10,7 @@ namespace opbound {
 namespace detail {
 
 template <class Elements>
-__global__ void __launch_bounds__(team_width, OPBOUND_SWEEP_BLOCKS)
+__global__ void __launch_bounds__(team_width, 8)
     device_sweep(const __grid_constant__ Elements elements, std::int64_t count, std::int64_t first,
                  std::int64_t last, SweepResult to) {
   using Counter = unsigned long long;  // what atomicAdd takes

@@ -40,7 +40,7 @@ struct layer_norm::backward {
       team.map(n, [&](std::int64_t j) {
         GaugedSum<R> sum = gauged_sum(upstream(j));
         sum.add(gauged_sum(-(g_sum / size), -(normalised(j) * projection / size)));
-        io.put(dx, first + j, r * sum);
+        io.put(dx, first + j, sum * r);
       });
     }
 

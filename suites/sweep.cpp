@@ -1,0 +1,227 @@
+#include "suites/sweep.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "ops/parallel.hpp"
+#include "ops/precision.hpp"
+#include "suites/rerun.hpp"
+#include "suites/run.hpp"
+
+namespace opbound {
+namespace {
+
+/// Inputs of a pass that take part, in its order.
+std::vector<std::size_t> operands_of(const CaseSpec& spec) {
+  const auto tensors = spec.op->pass(spec.direction).tensors;
+  std::vector<std::size_t> places;
+  for (std::size_t t = 0; t < tensors.size(); ++t)
+    if (!tensors[t].is_written() && is_float(tensor_element(spec, tensors[t])) &&
+        spec.op->has_tensor(spec.attributes, tensors[t].name))
+      places.push_back(t);
+  return places;
+}
+
+/// The first operand takes every pattern; the second too, where both have 16 bits or fewer.
+Sweep sweep_for(const CaseSpec& spec, std::uint64_t every) {
+  const auto tensors = spec.op->pass(spec.direction).tensors;
+  Sweep sweep;
+  sweep.direction = spec.direction;
+  sweep.attributes = spec.attributes;
+  sweep.variant = spec.variant;
+  sweep.compute = spec.precision.compute;
+  sweep.every = every;
+  for (std::size_t t = 0; t < tensors.size(); ++t)
+    sweep.element[t] = tensor_element(spec, tensors[t]);
+  int bits = 0;
+  for (const std::size_t t : operands_of(spec)) {
+    Operand& o = sweep.operand[t];
+    o.format = format_of(sweep.element[t]);
+    o.values = bits == 0 || bits + o.format.bits() <= 32 ? Operand::Values::patterns
+                                                         : Operand::Values::drawn;
+    o.shift = bits;
+    o.seed = spec.seed + t;
+    if (o.values == Operand::Values::patterns) bits += o.format.bits();
+  }
+  return sweep;
+}
+
+int swept_bits(const Sweep& sweep) {
+  int bits = 0;
+  for (const Operand& o : sweep.operand)
+    if (o.values == Operand::Values::patterns) bits += o.format.bits();
+  return bits;
+}
+
+/// Places of the outputs that can be swept.
+std::vector<int> swept_outputs(const CaseSpec& spec) {
+  const PassInfo& pass = spec.op->pass(spec.direction);
+  const Sweep sweep = sweep_for(spec, 1);
+  std::vector<int> outputs;
+  for (const PartInfo& part : pass.parts)
+    for (const int t : part.outputs) {
+      const TensorSpec& tensor = pass.tensors[static_cast<std::size_t>(t)];
+      if (spec.op->has_tensor(spec.attributes, tensor.name) &&
+          spec.op->sweep(sweep, t, 0, 0, 0, {}))
+        outputs.push_back(t);
+    }
+  return outputs;
+}
+
+FirstRung sweep_on_host(const Op& op, const Sweep& sweep, int output, std::int64_t count,
+                        const SweepProgress& progress) {
+  constexpr std::int64_t slice = 256;
+  FirstRung o{};
+  o.tensor = output;
+  o.open.resize(sweep_open_room);
+  std::uint64_t open_count = 0;
+  std::vector<Tally> tallies(static_cast<std::size_t>(runs_of(count)));
+  for (std::int64_t first = 0; first < std::ssize(tallies); first += slice) {
+    const std::int64_t last = std::min<std::int64_t>(std::ssize(tallies), first + slice);
+    op.sweep(
+        sweep, output, count, first, last,
+        {tallies.data() + first, o.histogram.data(), o.open.data(), &open_count, sweep_open_room});
+    progress(static_cast<std::uint64_t>((last - first) * run_length));
+  }
+  o.tally = merged(std::move(tallies));
+  o.open.resize(std::min(open_count, sweep_open_room));
+  std::sort(o.open.begin(), o.open.end());
+  return o;
+}
+
+/// A call on one element of a sweep, with its tensors.
+struct OneElement {
+  std::vector<Tensor> tensors;
+  Call call;
+};
+
+OneElement one_element(const CaseSpec& spec, const Sweep& sweep, std::int64_t k) {
+  const PassInfo& pass = spec.op->pass(spec.direction);
+  OneElement one;
+  one.tensors.reserve(pass.tensors.size());
+  one.call = {
+      spec.direction, spec.attributes, spec.variant, spec.sizes, spec.precision.compute, {}, {}};
+  for (std::size_t t = 0; t < pass.tensors.size(); ++t) {
+    Tensor& tensor = one.tensors.emplace_back(tensor_element(spec, pass.tensors[t]),
+                                              tensor_shape(spec, pass.tensors[t]));
+    if (tensor.count() > 0) tensor.set(0, sweep.operand[t].at(sweep.index_of(k)));
+    auto& views = spec.direction == Direction::forward ? one.call.forward : one.call.backward;
+    views.push_back(tensor.view());
+  }
+  return one;
+}
+
+/// Element k as double-double or MPFR decides it.
+JudgedElement decided(const CaseSpec& spec, const Sweep& sweep, int output, std::int64_t k) {
+  const OneElement one = one_element(spec, sweep, k);
+  spec.op->run(one.call);
+  Contract own;
+  own.variants = {spec.variant};
+  for (const FirstRung& o : judged_elements(*spec.op, one.call, bounds_of(*spec.op, one.call, own)))
+    if (o.tensor == output) return o.elements.front();
+  detail::require(false, "a swept output is judged");
+  return {};
+}
+
+/// What fp64 left open joins the tally.
+void close(const CaseSpec& spec, const Sweep& sweep, const Judge& judge, FirstRung& o) {
+  o.elements.resize(o.open.size());
+  parallel_for(std::ssize(o.open), 1024, [&](std::int64_t k) {
+    const auto place = static_cast<std::size_t>(k);
+    o.elements[place] = decided(spec, sweep, o.tensor, o.open[place]);
+  });
+  o.tally.undecided -= o.open.size();
+  for (std::size_t k = 0; k < o.open.size(); ++k) {
+    const Tally t = Tally::of(judge.of(o.elements[k], true), o.open[k], judge.most_doubt_ulp);
+    if (t.numbers != 0) ++o.histogram[UlpHistogram::entry_of(t.worst_error)];
+    o.tally.add(t);
+  }
+}
+
+std::string input_text(const CaseSpec& spec, const Sweep& sweep) {
+  const auto tensors = spec.op->pass(spec.direction).tensors;
+  std::string text;
+  for (const std::size_t t : operands_of(spec)) {
+    text.append(text.empty() ? "" : " ").append(tensors[t].name).append("=");
+    text += sweep.operand[t].values == Operand::Values::patterns ? "every pattern" : "drawn";
+  }
+  if (sweep.every > 1) text += ", each " + std::to_string(sweep.every) + "th";
+  return text;
+}
+
+Record swept_record(const CaseSpec& spec, const Provider& provider, const Sweep& sweep,
+                    const Judge& judge, FirstRung& o) {
+  const auto opened = o.open.size();
+  close(spec, sweep, judge, o);
+  if (o.tally.worst >= 0) {
+    o.worst = decided(spec, sweep, o.tensor, o.tally.worst);
+    o.tally.worst_ratio = std::max(o.tally.worst_ratio, judge.of(o.worst, true).ratio);
+  }
+  OutputCheck c = check_of(o.tally, o.histogram, o.worst);
+  c.tensor = o.tensor;
+  c.rungs.fp64 = c.counts.checked - opened;
+  for (const JudgedElement& e : o.elements) {
+    const bool is_double_double = e.exact.radius > 0;  // MPFR ends with a midpoint too
+    ++(is_double_double ? c.rungs.dd : c.rungs.mpfr);
+  }
+  Record r = record_of(spec, provider, c);
+  r.inputs.input = input_text(spec, sweep);
+  r.contract = std::string(spec.op->variants[static_cast<std::size_t>(spec.variant)].name) +
+               ", own order and functions";
+  r.bound_source = "running";
+  if (r.worst)
+    for (const std::size_t t : operands_of(spec))
+      r.worst->input.emplace_back(
+          spec.op->pass(spec.direction).tensors[t].name,
+          sweep.operand[t].at(sweep.index_of(static_cast<std::int64_t>(r.worst->index))));
+  return r;
+}
+
+}  // namespace
+
+std::vector<CaseSpec> sweeps_of(const std::vector<CaseSpec>& cases) {
+  std::vector<CaseSpec> sweeps;
+  std::set<std::string> seen;
+  for (CaseSpec spec : cases) {
+    spec.sizes.fill(1);
+    spec.inputs.clear();
+    spec.declared = {spec.variant};
+    spec.seed = 1;
+    const bool is_narrow = spec.precision.storage.bits() <= 32 && spec.precision.compute == fp32;
+    if (!is_narrow || spec.direction == Direction::backward_full) continue;
+    if (!spec.op->refuses(spec.attributes, spec.sizes).empty()) continue;
+    if (operands_of(spec).empty() || swept_outputs(spec).empty()) continue;
+    if (seen.insert(std::string(spec.op->name) + " " + identity(spec)).second)
+      sweeps.push_back(std::move(spec));
+  }
+  return sweeps;
+}
+
+std::int64_t sweep_size(const CaseSpec& spec, std::uint64_t every) {
+  const std::uint64_t all = std::uint64_t{1} << swept_bits(sweep_for(spec, every));
+  return static_cast<std::int64_t>((all + every - 1) / every);
+}
+
+std::vector<Record> run_sweep(const CaseSpec& spec, const Provider& provider, std::uint64_t every,
+                              const SweepProgress& progress) {
+  const Sweep sweep = sweep_for(spec, every);
+  const std::int64_t count = sweep_size(spec, every);
+  if (provider.is_on_device()) provider.select_device();
+  std::vector<Record> records;
+  for (const int output : swept_outputs(spec)) {
+    const auto start = std::chrono::steady_clock::now();
+    FirstRung o = provider.is_on_device()
+                      ? sweep_on_device(*spec.op, sweep, output, count, progress)
+                      : sweep_on_host(*spec.op, sweep, output, count, progress);
+    const std::chrono::duration<double, std::milli> elapsed =
+        std::chrono::steady_clock::now() - start;
+    const Format f = format_of(sweep.element[static_cast<std::size_t>(output)]);
+    const Judge judge{{f, store_rounds(sweep.compute, f)}, false, sweep_doubt_ulp};
+    records.push_back(swept_record(spec, provider, sweep, judge, o));
+    records.back().time_ms = elapsed.count();
+  }
+  return records;
+}
+
+}  // namespace opbound

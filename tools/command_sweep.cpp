@@ -1,0 +1,115 @@
+// opbound sweep: every bit pattern of elementwise ops' operands.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "reports/history.hpp"
+#include "reports/progress.hpp"
+#include "reports/table.hpp"
+#include "reports/text.hpp"
+#include "suites/error.hpp"
+#include "suites/rerun.hpp"
+#include "suites/sweep.hpp"
+#include "tools/command_line.hpp"
+#include "tools/commands.hpp"
+
+namespace opbound {
+namespace {
+
+struct Options {
+  std::vector<std::string> ops;
+  std::string folder, out, only, device = "cpu";
+  std::uint64_t every = 0;
+  bool quiet = false;
+};
+
+/// Elements of a sweep on the host where nothing else is asked for: seconds, not hours.
+constexpr std::uint64_t host_elements = std::uint64_t{1} << 18;
+
+std::vector<CaseSpec> chosen_sweeps(const Options& options) {
+  std::vector<CaseSpec> cases;
+  for (const std::string& name : options.ops)
+    if (find_op(name) == nullptr)
+      throw InputError("sweep", "unknown op '" + name + "'", "one that `opbound list ops` prints");
+  for (const std::string& file : suite_files(options.folder)) {
+    const Suite suite = read_suite(file);
+    const bool is_wanted = options.ops.empty() || std::find(options.ops.begin(), options.ops.end(),
+                                                            suite.op->name) != options.ops.end();
+    if (is_wanted) cases.insert(cases.end(), suite.cases.begin(), suite.cases.end());
+  }
+  std::vector<CaseSpec> sweeps = sweeps_of(cases);
+  std::erase_if(sweeps, [&](const CaseSpec& c) {
+    return (std::string(c.op->name) + " " + identity(c)).find(options.only) == std::string::npos;
+  });
+  if (sweeps.empty())
+    throw InputError("sweep", "nothing to sweep",
+                     "an elementwise op with a case in fp32, or in 16 bits with fp32 inside");
+  return sweeps;
+}
+
+int sweep(const Options& options) {
+  const std::unique_ptr<Provider> provider = own_provider(options.device);
+  if (const std::string why = why_absent(*provider); !why.empty())
+    throw InputError("--device", why, "a device that is here, or cpu");
+  const std::vector<CaseSpec> sweeps = chosen_sweeps(options);
+  const auto every_of = [&](const CaseSpec& c) {
+    if (options.every > 0) return options.every;
+    const auto all = static_cast<std::uint64_t>(sweep_size(c, 1));
+    return provider->is_on_device() ? 1 : std::max<std::uint64_t>(1, all / host_elements);
+  };
+  std::uint64_t total = 0;
+  for (const CaseSpec& c : sweeps) total += static_cast<std::uint64_t>(sweep_size(c, every_of(c)));
+  std::optional<RecordWriter> writer;
+  if (!options.out.empty()) writer.emplace(options.out);
+
+  const InterruptNoted interrupt;
+  std::vector<Record> records;
+  Progress progress(total, "opbound sweep");
+  for (const CaseSpec& c : sweeps) {
+    if (InterruptNoted::has_come()) break;
+    const std::string what = std::string(c.op->name) + " " + identity(c);
+    for (Record& r : run_sweep(c, *provider, every_of(c),
+                               [&](std::uint64_t n) { progress.advance(n, what); })) {
+      if (writer) writer->write(r);
+      records.push_back(std::move(r));
+    }
+  }
+  progress.clear();
+  if (writer) writer->close();
+  const Summary summary = summary_of(records);
+  const TableOptions as{TableStyle::terminal, true, Terminal::of(1)};
+  print(options.quiet ? last_line(summary) + "\n" : error_table(records, as));
+  if (InterruptNoted::has_come()) return exit_interrupted;
+  return summary.exit_code();
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& program, Action& chosen) {
+  CLI::App* command = program.add_subcommand(
+      "sweep", "Judge elementwise ops on every bit pattern of their operands");
+  const auto options = std::make_shared<Options>();
+  command->add_option("op", options->ops, "Ops; all that have elementwise outputs if none")
+      ->type_name("OP");
+  command
+      ->add_option("--suites", options->folder,
+                   "Folder of suites, whose cases say which variants and formats there are")
+      ->type_name("FOLDER");
+  command->add_option("--device", options->device, "cpu, cuda or cuda:N")
+      ->type_name("DEVICE")
+      ->capture_default_str();
+  command
+      ->add_option("--every", options->every,
+                   "Take each N-th pattern only; on the cpu about 2^18 patterns if not given")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--case", options->only, "Only sweeps whose description contains this")
+      ->type_name("TEXT");
+  command->add_option("--out", options->out, "Append the records to this file")
+      ->type_name("FILE.jsonl");
+  command->add_flag("--quiet", options->quiet, "Print the last line only");
+  command->callback([options, &chosen] { chosen = [options] { return sweep(*options); }; });
+}
+
+}  // namespace opbound
