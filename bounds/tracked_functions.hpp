@@ -109,15 +109,15 @@ OPBOUND_HD inline double expm1_above(double r) {
 }
 
 /// exp-like: f(a') <= E exp(s d), |f(a') - f(a)| <= f(a') expm1(s r); s = 1 or ln 2, E >= f(ours).
-/// Neither is more than the larger of the two values, f at the upper end: where E is much larger
-/// than f, because of underflow, that is less.
+/// Neither is more than the larger of the two values, f at the upper end, which is less where E is
+/// much larger than f: for expm1 far below 0, or after underflow.
 template <class T, class K>
 OPBOUND_HD Propagated propagate_exponential(Tracked<T, K> a, double largest, double scale,
-                                            bool may_underflow) {
+                                            bool may_be_less) {
   const double r = up(scale * a.radius), d = K::foreign ? up(scale * a.spread) : 0;
   Propagated p{times(largest, expm1_above(r)), 0};
   if constexpr (K::foreign) p = {times(times(largest, exp(d)), expm1(r)), times(largest, expm1(d))};
-  if (!may_underflow) return p;
+  if (!may_be_less) return p;
   const double at = scale * to_double(a);
   const double end = at + magnitude(at) * 0x1p-49 + d;
   const auto capped = [](double x, double top) {
@@ -205,8 +205,9 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> expm1(Tracked<T, K> a) {
   if (detail::is_exact_infinity(a)) return Tracked<T, K>(value);
   // expm1 and exp differ by 1, so errors propagate as exp's do, from exp(a) = 1 + expm1(a)
   const double largest = 1 + detail::largest_exact(Function::expm1, value);
-  return detail::finish_function<T, K>(
-      Function::expm1, value, detail::propagate_exponential(a, largest, 1), to_double(a) == 0);
+  return detail::finish_function<T, K>(Function::expm1, value,
+                                       detail::propagate_exponential(a, largest, 1, true),
+                                       to_double(a) == 0);
 }
 
 template <class T, class K>

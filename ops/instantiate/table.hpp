@@ -29,6 +29,17 @@ struct DeviceOf {
   static void reference(const Call& c, std::span<const DeviceReference> to);
 };
 
+template <class Op>
+struct SweepOf {
+  static bool run(const Sweep& sweep, int output, std::int64_t count, std::int64_t first,
+                  std::int64_t last, const SweepResult& to);
+};
+template <class Op>
+struct DeviceSweepOf {
+  static bool run(const Sweep& sweep, int output, std::int64_t count, std::int64_t first,
+                  std::int64_t last, const SweepResult& to);
+};
+
 template <class O, class Pass>
 PassInfo pass_info() {
   static_assert(Pass::tensors.size() <= max_tensors);
