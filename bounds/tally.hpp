@@ -142,6 +142,7 @@ struct Judge {
   Store store;
   bool is_integer;                  ///< integers and booleans are right or wrong
   double most_doubt_ulp = 0x1p-24;  ///< an error that is known less well is not told
+  bool sharpens_doubts = true;      ///< and is open until it is
 
   /// `is_final`: no sharper reference will come.
   OPBOUND_HD Judgement of(const JudgedElement& e, bool is_final) const {
@@ -175,7 +176,8 @@ struct Judge {
 
   /// Would a sharper reference say more of it?
   OPBOUND_HD bool is_open(const Judgement& j, bool is_final) const {
-    return j.verdict == Verdict::undecided || (!is_final && !(j.error_doubt_ulp <= most_doubt_ulp));
+    const bool is_doubtful = !is_final && sharpens_doubts && !(j.error_doubt_ulp <= most_doubt_ulp);
+    return j.verdict == Verdict::undecided || is_doubtful;
   }
 
  private:

@@ -114,7 +114,9 @@ struct matmul::forward {
       });
     }
 
-    struct tile;  // ops/matmul/tile.hpp
+    struct tile;       // ops/matmul/tile.hpp
+    struct certified;  // ops/matmul/certified.hpp
+    struct freivalds;  // ops/matmul/freivalds.hpp
 
     /// The epilogue: ((alpha sum) s_i) t_j + beta c_ij + bias_j, a factor of 1 left out.
     template <class T, class Io>
@@ -257,4 +259,6 @@ struct matmul::backward {
 
 }  // namespace opbound
 
-#include "ops/matmul/tile.hpp"  // IWYU pragma: export
+#include "ops/matmul/certified.hpp"  // IWYU pragma: export
+#include "ops/matmul/freivalds.hpp"  // IWYU pragma: export
+#include "ops/matmul/tile.hpp"       // IWYU pragma: export

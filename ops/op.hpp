@@ -98,6 +98,15 @@ struct PassInfo {
 /// Blocks of each part that a reference run shall compute; an empty optional means all.
 using BlockChoice = std::vector<std::optional<std::vector<std::int64_t>>>;
 
+/// A quick check's vectors: what is wrong enough is missed with probability 2^-vectors.
+inline constexpr int quick_check_vectors = 8;
+
+/// Rows that a quick check looked at and found wrong.
+struct QuickCheck {
+  std::int64_t rows = 0;
+  std::int64_t failing = 0;
+};
+
 struct Sweep;        // ops/sweep.hpp
 struct SweepResult;  // ops/sweep.hpp
 
@@ -127,6 +136,10 @@ struct Op {
   void (*bound_on_device)(const Call&, std::span<const DeviceBound>);
   /// The definition in double-double with a running bound.
   void (*reference_on_device)(const Call&, std::span<const DeviceReference>);
+  /// Both at once, for large problems: bounds for kernels of every order, references in fp64.
+  /// False, and nothing done, where the op has no such way.
+  bool (*prove_on_device)(const Call&, std::span<const DeviceBound>,
+                          std::span<const DeviceReference>);
 
   /// Bounds of the judged outputs for any kernel of this variant that keeps the contract.
   BoundArrays (*bound)(const Call&, const Contract&, int variant);
@@ -136,6 +149,10 @@ struct Op {
   void (*reference_mpfr)(const Call&, int bits, const BlockChoice&, ReferenceArrays&);
   /// The kernel's algorithm without rounding, at `bits` bits, for the chosen blocks; values only.
   void (*without_rounding)(const Call&, int bits, const BlockChoice&, ReferenceArrays&);
+
+  /// A probabilistic check of a large problem's outputs in about the time that reading them takes;
+  /// waits for the result. Nothing where the op has none.
+  std::optional<QuickCheck> (*quick_check_on_device)(const Call&, std::uint64_t seed);
 
   /// Runs [first, last) of elements of a sweep over one output (ops/sweep.hpp); false where that
   /// output is not elementwise. On the device: started, not waited for; null without CUDA.

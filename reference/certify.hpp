@@ -24,9 +24,10 @@ struct OutputCheck {
   Rungs rungs;
   BlockCounts blocks;
   std::uint64_t nonfinite_mismatch = 0;
-  std::uint64_t hash = 0;        ///< of the output's bits
-  std::uint64_t proof_hash = 0;  ///< of the bounds' and of the double-double reference's
-  std::uint64_t by_theorem = 0;  ///< bounds that are a theorem's
+  std::uint64_t hash = 0;          ///< of the output's bits
+  std::uint64_t proof_hash = 0;    ///< of the bounds' and of the double-double reference's
+  std::uint64_t by_theorem = 0;    ///< bounds that are a theorem's
+  bool is_of_every_order = false;  ///< the bound was made for every order of summation
   /// The element with the largest ratio, then the largest error, then the smallest index; `input`
   /// is left empty.
   Worst worst;

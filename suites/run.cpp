@@ -266,7 +266,8 @@ std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider,
     Record r = record_of(spec, provider, c);
     r.contract = contract_text(*spec.op, contract);
     if (is_float(prepared.call.judged()[place].element)) {
-      r.bound_source = bound_source(contract, c.by_theorem);
+      r.bound_source =
+          c.is_of_every_order ? "a theorem for every order" : bound_source(contract, c.by_theorem);
     } else {
       r.kind = CheckKind::exact;
       r.bound_source = "exact";

@@ -68,6 +68,44 @@ __global__ void device_round_saved(DeviceBound a, std::int64_t count, Format sto
   }
 }
 
+/// A part's own way to bounds and references of whole tensors, for problems that it serves: a tile
+/// to a thread block, after its operands were unpacked to fp64.
+template <class Certified, class Op>
+__global__ void device_unpack(Problem<Op> problem, Bindings tensors, double* to,
+                              std::int64_t count) {
+  const std::int64_t threads = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t e = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; e < count;
+       e += threads)
+    Certified::unpack(problem, tensors, e, to);
+}
+template <class Certified, class Op>
+__global__ void __launch_bounds__(Certified::threads)
+    device_certified(Problem<Op> problem, const double* operands,
+                     typename Certified::Results results, std::int64_t blocks) {
+  __shared__ alignas(16) unsigned char shared[Certified::shared_bytes];
+  for (std::int64_t b = blockIdx.x; b < blocks; b += gridDim.x)
+    Certified::run(problem, operands, results, b, reinterpret_cast<double*>(shared));
+}
+
+/// One step of a part's quick check, a row to a thread block, and which rows it fails.
+template <class Check, class Op>
+__global__ void __launch_bounds__(team_width)
+    device_quick_step(Problem<Op> problem, Bindings tensors, double* memory, std::uint64_t seed,
+                      int step, std::int64_t rows) {
+  using Sums = typename Check::RowSums;
+  __shared__ alignas(16) unsigned char lanes[team_width * sizeof(Sums)];
+  const DeviceTeam<team_width, sizeof(Sums)> team(lanes);
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x)
+    Check::run(team, problem, tensors, memory, seed, step, row);
+}
+template <class Check, class Op>
+__global__ void device_quick_verdict(Problem<Op> problem, Format compute, Format stored,
+                                     const double* memory, std::int64_t rows,
+                                     unsigned long long* failing) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (row < rows && Check::fails(problem, compute, stored, memory, row)) atomicAdd(failing, 1ULL);
+}
+
 inline constexpr std::int64_t largest_grid = 1 << 20;
 
 inline unsigned grid_of(std::int64_t blocks) {
@@ -122,6 +160,68 @@ struct DeviceOf {
         bound_pass<typename Op::backward, T>(c, c.backward, to, saved);
       }
     });
+  }
+
+  static std::optional<QuickCheck> quick_check(const Call& c, std::uint64_t seed) {
+    std::optional<QuickCheck> result;
+    if (c.direction != Direction::forward) return result;
+    detail::for_each_part<typename Op::forward>([&]<class Part>() {
+      if constexpr (requires { sizeof(typename Part::freivalds); }) {
+        using Check = typename Part::freivalds;
+        const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
+        if (!Check::serves(problem)) return;
+        const cuda::Memory memory = cuda::memory_for<double>(Check::memory(c.sizes));
+        cuda::Memory failing(sizeof(unsigned long long));
+        failing.clear();
+        auto* const sums = memory.template as<double>();
+        for (int step = 0; step < 3; ++step) {
+          const std::int64_t rows = Check::rows_of(c.sizes, step);
+          detail::device_quick_step<Check><<<detail::grid_of(rows), team_width>>>(
+              problem, bind(c.forward), sums, seed, step, rows);
+          OPBOUND_CUDA_CHECK(cudaGetLastError());
+        }
+        const std::int64_t rows = c.sizes[0];
+        const TensorView& output = c.forward[static_cast<std::size_t>(Part::outputs[0])];
+        detail::device_quick_verdict<Check><<<detail::grid_of((rows + 127) / 128), 128>>>(
+            problem, c.compute, format_of(output.element), sums, rows,
+            failing.template as<unsigned long long>());
+        OPBOUND_CUDA_CHECK(cudaGetLastError());
+        unsigned long long count = 0;
+        failing.copy_to_host(&count);
+        result = QuickCheck{rows, static_cast<std::int64_t>(count)};
+      }
+    });
+    return result;
+  }
+
+  /// Bounds for every order and fp64 references of whole tensors, where the forward pass's one part
+  /// has a way to them; false, and nothing done, where it has not.
+  static bool prove(const Call& c, std::span<const DeviceBound> bound,
+                    std::span<const DeviceReference> reference) {
+    bool done = false;
+    if (c.direction != Direction::forward) return done;
+    detail::for_each_part<typename Op::forward>([&]<class Part>() {
+      if constexpr (requires { sizeof(typename Part::certified); }) {
+        using Certified = typename Part::certified;
+        const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
+        if (!Certified::serves(problem)) return;
+        done = true;
+        const std::int64_t blocks = Certified::blocks(c.sizes);
+        const std::int64_t count = Certified::unpacked(c.sizes);
+        const cuda::Memory operands = cuda::memory_for<double>(count);
+        detail::device_unpack<Certified><<<detail::grid_of((count + 255) / 256), 256>>>(
+            problem, bind(c.forward), operands.template as<double>(), count);
+        OPBOUND_CUDA_CHECK(cudaGetLastError());
+        const auto output = static_cast<std::size_t>(Part::outputs[0]);
+        detail::device_certified<Certified><<<detail::grid_of(blocks), Certified::threads>>>(
+            problem, operands.template as<double>(),
+            typename Certified::Results{bound[output], reference[output], c.compute.unit_roundoff(),
+                                        c.compute.eta()},
+            blocks);
+        OPBOUND_CUDA_CHECK(cudaGetLastError());
+      }
+    });
+    return done;
   }
 
   static void reference(const Call& c, std::span<const DeviceReference> to) {

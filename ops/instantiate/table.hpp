@@ -27,6 +27,9 @@ struct DeviceOf {
   static void run(const Call& c);
   static void bound(const Call& c, std::span<const DeviceBound> to);
   static void reference(const Call& c, std::span<const DeviceReference> to);
+  static std::optional<QuickCheck> quick_check(const Call& c, std::uint64_t seed);
+  static bool prove(const Call& c, std::span<const DeviceBound> bound,
+                    std::span<const DeviceReference> reference);
 };
 
 template <class Op>
@@ -93,6 +96,8 @@ Op describe() {
   op.run_on_device = &DeviceOf<O>::run;
   op.bound_on_device = &DeviceOf<O>::bound;
   op.reference_on_device = &DeviceOf<O>::reference;
+  op.prove_on_device = &DeviceOf<O>::prove;
+  op.quick_check_on_device = &DeviceOf<O>::quick_check;
 #endif
   return op;
 }
