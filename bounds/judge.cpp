@@ -312,7 +312,8 @@ Judgement judge(const Exact& exact, double bound, double gauge, double got, cons
   if (std::isfinite(s)) {
     const Difference error = difference(exact, s);
     j.error_ulp = -(error.low / 2 + error.high / 2) / ulp(f, exact.high);
-    j.is_error_known = exact.radius <= 0x1p-24 * ulp(f, exact.high);
+    // two subnormal numbers is what an Exact near 0 can tell at best
+    j.is_error_known = exact.radius <= std::fmax(0x1p-16 * ulp(f, exact.high), 2 * tiny);
   } else if (!is_rounded) {
     j.error_ulp = infinite;
     j.nonfinite_mismatch = j.verdict != Verdict::within;

@@ -33,7 +33,7 @@ struct OutputCheck {
 Verdict verdict_of(const ElementCounts& counts);
 
 /// Judges the outputs that the call's views hold. The definition is run in double-double; blocks
-/// with elements that this cannot decide, or whose error it does not tell to 2^-24 ulp, are run
+/// with elements that this cannot decide, or whose error it does not tell to 2^-16 ulp, are run
 /// again in intervals of 128, 256, ... bits, up to `most_bits`; what is left is undecided. From
 /// fp64's largest to its smallest number are 2098 bits.
 std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArrays& bounds,
