@@ -27,7 +27,7 @@ struct Judgement {
   /// (s - y) / ulp(y), signed; infinite where only one of both is finite; NaN where nothing is
   /// known of y.
   double error_ulp = 0;
-  /// Is y known to 2^-24 ulp? No table prints so many digits of an error. Else the reference has to
+  /// Is y known to 2^-16 ulp? A table prints four digits of an error. Else the reference has to
   /// be sharper for error_ulp to mean anything.
   bool is_error_known = true;
   /// How far error_ulp may be from the true error, which the reference's radius decides.
@@ -186,7 +186,9 @@ OPBOUND_HD inline Judgement judge(const Exact& exact, double bound, double gauge
   }
   if (std::isfinite(s)) {
     j.error_ulp = -rounding::in_ulp(f, from.low / 2 + from.high / 2, exact.high);
-    j.error_doubt_ulp = rounding::in_ulp(f, exact.radius, exact.high);
+    // two subnormal numbers is what an Exact near 0 can tell at best
+    if (exact.radius > 2 * rounding::tiny)
+      j.error_doubt_ulp = rounding::in_ulp(f, exact.radius, exact.high);
   } else if (!is_rounded) {
     j.error_ulp = rounding::infinite;
     j.nonfinite_mismatch = j.verdict != Verdict::within;

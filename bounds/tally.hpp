@@ -140,9 +140,10 @@ struct JudgedElement {
 /// How the elements of one output are judged.
 struct Judge {
   Store store;
-  bool is_integer;                  ///< integers and booleans are right or wrong
-  double most_doubt_ulp = 0x1p-24;  ///< an error that is known less well is not told
-  bool sharpens_doubts = true;      ///< and is open until it is
+  bool is_integer;  ///< integers and booleans are right or wrong
+  double most_doubt_ulp =
+      0x1p-16;                  ///< a table prints four digits; an error known worse is not told
+  bool sharpens_doubts = true;  ///< and is open until it is
 
   /// `is_final`: no sharper reference will come.
   OPBOUND_HD Judgement of(const JudgedElement& e, bool is_final) const {

@@ -243,12 +243,15 @@ OPBOUND_HD bool is_certainly_above(Tracked<T, K> a, Tracked<T, K> b) {
 }  // namespace detail
 
 /// max and min are Lipschitz with constant 1 in the maximum norm; picking one operand's radius
-/// is right only where that operand wins for certain.
+/// is right only where that operand wins for certain. NaN wins over everything.
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> max(Tracked<T, K> a, Tracked<T, K> b) {
   if (detail::is_certainly_above(a, b)) return a;
   if (detail::is_certainly_above(b, a)) return b;
   Tracked<T, K> r(max(a.value, b.value));
+  if (to_double(r) != to_double(r))
+    return detail::not_finite<T, K>(r.value,
+                                    detail::is_certain_nan(a) || detail::is_certain_nan(b));
   r.radius = a.radius > b.radius ? a.radius : b.radius;
   if constexpr (K::foreign) r.spread = a.spread > b.spread ? a.spread : b.spread;
   return r;

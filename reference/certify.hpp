@@ -51,7 +51,7 @@ struct FirstRung {
 /// The outputs of a call that are judged, with nothing in their tallies yet.
 std::vector<FirstRung> judged_outputs(const Op& op, const Call& call);
 
-/// Decides what the first rung left open, and elements whose error it does not tell to 2^-24 ulp:
+/// Decides what the first rung left open, and elements whose error it does not tell to 2^-16 ulp:
 /// the blocks concerned are run again in intervals of 128, 256, ... bits, up to `most_bits`. The
 /// call's inputs are read on the host; its outputs are not.
 void climb(const Op& op, const Call& call, std::vector<FirstRung>& outputs, int most_bits = 4096);

@@ -362,6 +362,19 @@ TEST(FullForeignKernel, Holds) {
   kernels_hold<double>(5000, 47);
 }
 
+TEST(Max, OfACertainNanIsOne) {
+  using X = Tracked<float>;
+  const X zero(0.0F), nan = zero / zero;
+  X rounded(8.5F), unknown(std::nanf(""));
+  rounded.radius = 0x1p-8;
+  unknown.radius = HUGE_VAL;
+  for (const X& x : {max(rounded, nan), min(rounded, nan), max(nan, unknown), max(nan, zero)}) {
+    EXPECT_TRUE(std::isnan(x.value));
+    EXPECT_EQ(x.radius, 0);
+  }
+  EXPECT_EQ(max(rounded, unknown).radius, HUGE_VAL);
+}
+
 TEST(Max, TakesTheRadiusOfWhatWinsForCertain) {
   const auto low = around<float>(1, 0.5), high = around<float>(3, 0x1p-20);
   EXPECT_EQ(max(low, high).radius, 0x1p-20);

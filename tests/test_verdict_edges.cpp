@@ -4,6 +4,7 @@
 
 #include "ops/adamw.hpp"
 #include "ops/clip.hpp"
+#include "ops/layer_norm.hpp"
 #include "ops/rms_norm.hpp"
 #include "tests/attack_kernels.hpp"
 
@@ -106,6 +107,20 @@ TEST(Infinity, OfAdamWWithoutEpsIsWhatTheFormulaSays) {
     const OutputCheck c = check(spec, p, own_order(variant), w);
     EXPECT_EQ(c.counts.exceeds + c.counts.undecided, 0U) << variant;
     EXPECT_GE(c.counts.within, 3U) << variant;
+  }
+}
+
+/// w xhat overflows before beta brings it back: a theorem that counts roundings must not say else.
+TEST(Infinity, OfAnIntermediateProductIsNotForgottenByATheorem) {
+  for (const double beta : {-3e38, 0.0}) {
+    CaseSpec spec = case_for("layer_norm", Direction::forward, "fp32", {1, 8});
+    const Prepared p =
+        run_own(spec, {{"x", {0, 1, 2, 3, 4, 5, 6, 40}}, {"gamma", {2e38}}, {"beta", {beta}}});
+    EXPECT_EQ(p.call.forward[layer_norm::forward::y].at(7), INFINITY);
+    for (const int variant : {layer_norm::two_pass, layer_norm::welford}) {
+      EXPECT_EQ(check(spec, p, any_order({variant}), layer_norm::forward::y).counts.exceeds, 0U);
+    }
+    EXPECT_EQ(check(spec, p, own_order(0), layer_norm::forward::y).counts.exceeds, 0U);
   }
 }
 

@@ -157,9 +157,13 @@ struct layer_norm::forward {
       const double weight_u = a.weight_offset == 0 ? 0 : u;
       const double grown = u + weight_u + u * weight_u;
       error = (abs(w) * (error * (1 + grown) + size * grown) + eta) * LayerNormTheorem::slack;
+      // nothing may overflow, neither the product nor the sum
+      const double largest = 4 * (1 - u) / (eta / u);
+      if (!(abs(w) * size + error < largest)) return detail::infinite;
       if (a.affine == Affine::weight) return error;
       const double exact = abs(w * bound.value(v) + b);
-      return (error * (1 + u) + u * exact) * LayerNormTheorem::slack;
+      error = (error * (1 + u) + u * exact) * LayerNormTheorem::slack;
+      return exact + error < largest ? error : detail::infinite;
     }
   };
   using parts = Parts<rows>;
