@@ -27,9 +27,6 @@ struct Judgement {
   /// (s - y) / ulp(y), signed; infinite where only one of both is finite; NaN where nothing is
   /// known of y.
   double error_ulp = 0;
-  /// Is y known to 2^-16 ulp? A table prints four digits of an error. Else the reference has to
-  /// be sharper for error_ulp to mean anything.
-  bool is_error_known = true;
   /// How far error_ulp may be from the true error, which the reference's radius decides.
   double error_doubt_ulp = 0;
   /// NaN or infinity where the accepted interval has none, or the reverse.
