@@ -10,6 +10,10 @@ std::vector<OutputCheck> certify_on_device(const Provider&, const Op&, const Cal
   throw Unavailable("this opbound was built without CUDA");
 }
 
+std::optional<QuickCheck> quick_check_on(const Provider&, const Op&, const Call&, std::uint64_t) {
+  throw Unavailable("this opbound was built without CUDA");
+}
+
 }  // namespace opbound
 
 #endif

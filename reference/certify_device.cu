@@ -171,4 +171,12 @@ std::vector<OutputCheck> certify_on_device(const Provider& provider, const Op& o
   return checks;
 }
 
+std::optional<QuickCheck> quick_check_on(const Provider& provider, const Op& op, const Call& call,
+                                         std::uint64_t seed) {
+  provider.select_device();
+  const cuda::DeviceCall there(call);
+  provider.run_on_device(op, there.call());
+  return op.quick_check_on_device(there.call(), seed);
+}
+
 }  // namespace opbound

@@ -1,6 +1,7 @@
 // Judging outputs where they are: on the device, in its memory.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ops/provider.hpp"
@@ -14,5 +15,10 @@ namespace opbound {
 /// Throws Unavailable, or ProviderFailure (out of device memory: what is needed and what there is).
 std::vector<OutputCheck> certify_on_device(const Provider& provider, const Op& op, const Call& call,
                                            const BoundArrays& bounds = {});
+
+/// The op's quick check of what the provider gives, in about the time that reading its tensors
+/// takes; nothing where the op has none. Throws as above.
+std::optional<QuickCheck> quick_check_on(const Provider& provider, const Op& op, const Call& call,
+                                         std::uint64_t seed);
 
 }  // namespace opbound

@@ -280,6 +280,21 @@ std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider,
   return records;
 }
 
+/// A quick check's rows, counted as elements are.
+Record quick_record(const CaseSpec& spec, const Provider& provider, const QuickCheck& quick) {
+  Record r = record_of(spec, provider);
+  r.kind = CheckKind::statistical;
+  r.part = "rows";
+  r.bound_source = "sums with " + std::to_string(quick_check_vectors) +
+                   " vectors of random signs, for every order; misses 1 in " +
+                   std::to_string(1 << quick_check_vectors);
+  r.counts.checked = static_cast<std::uint64_t>(quick.rows);
+  r.counts.exceeds = static_cast<std::uint64_t>(quick.failing);
+  r.counts.within = r.counts.checked - r.counts.exceeds;
+  r.verdict = quick.failing > 0 ? Verdict::exceeds : Verdict::within;
+  return r;
+}
+
 /// Runs and judges on the provider's device; the host's bits are asked for where the kernel is
 /// ours.
 std::vector<Record> run_on_device(const CaseSpec& spec, const Provider& provider,
@@ -290,6 +305,9 @@ std::vector<Record> run_on_device(const CaseSpec& spec, const Provider& provider
   const std::vector<OutputCheck> checks =
       certify_on_device(provider, *spec.op, prepared.call, bounds);
   std::vector<Record> records = records_of(spec, provider, prepared, contract, checks);
+  if (!checks.empty() && checks.front().is_of_every_order)  // large enough for a quick check too
+    if (const auto quick = quick_check_on(provider, *spec.op, prepared.call, spec.seed))
+      records.push_back(quick_record(spec, provider, *quick));
   if (!is_own || agreement == Agreement::none) return records;
   for (Record& r : agree_case(spec, provider, prepared, checks, agreement))
     records.push_back(std::move(r));

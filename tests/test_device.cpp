@@ -1,0 +1,123 @@
+// What only a device can show; skipped without one. The machine that has one runs
+// `ctest -L device`.
+#include <gtest/gtest.h>
+
+#include "reference/certify_device.hpp"
+#include "suites/rerun.hpp"
+#include "suites/run.hpp"
+#include "suites/sweep.hpp"
+
+namespace opbound {
+namespace {
+
+std::unique_ptr<Provider> device() {
+  try {
+    return own_device_provider(0);
+  } catch (const Unavailable&) {
+    return nullptr;
+  }
+}
+
+std::vector<CaseSpec> cases_of(const Op& op) {
+  return read_suite(std::string(OPBOUND_SOURCE_DIR) + "/suites/" + std::string(op.name) + ".toml")
+      .cases;
+}
+
+#define OPBOUND_NEEDS_DEVICE(name) \
+  const auto name = device();      \
+  if (name == nullptr) GTEST_SKIP() << "no CUDA device here"
+
+/// Outputs, bounds, references, verdicts and statistics of every op's quick cases: the host's bits.
+TEST(FullDevice, JudgesAsTheHostDoes) {
+  OPBOUND_NEEDS_DEVICE(own);
+  for (const Op& op : all_ops())
+    for (const CaseSpec& spec : cases_of(op)) {
+      if (spec.tier != Tier::quick) continue;
+      for (const Record& r : run_case(spec, *own, Agreement::all))
+        EXPECT_TRUE(r.verdict == Verdict::within || !r.allowed_vacuous.empty())
+            << op.name << " " << identity(spec) << " " << r.part << ": " << name_of(r.verdict)
+            << " " << r.reason;
+    }
+}
+
+/// A sweep's inlined kernel gives the bits of the launched one.
+TEST(Device, SweepsTheKernelThatIsLaunched) {
+  OPBOUND_NEEDS_DEVICE(own);
+  for (const CaseSpec& spec : sweeps_of(cases_of(*find_op("gelu")))) {
+    if (spec.direction != Direction::forward || spec.precision.storage == fp32) continue;
+    CaseSpec all = spec;  // every pattern as one tensor
+    all.sizes = {1 << 16};
+    Prepared prepared = prepare(all);
+    TensorView& x = prepared.call.forward[0];
+    for (std::int64_t i = 0; i < x.count(); ++i)
+      x.set(i, decode(spec.precision.storage, static_cast<std::uint64_t>(i)));
+    own->run(*spec.op, prepared.call);
+    const Record swept = run_sweep(spec, *own, 1, [](std::uint64_t) {}).front();
+    EXPECT_EQ(swept.output_hash, hash_of(prepared.tensors.find("y")->second)) << identity(spec);
+    EXPECT_EQ(swept.verdict, Verdict::within);
+  }
+}
+
+CaseSpec large_product() {
+  CaseSpec spec;
+  spec.op = find_op("matmul");
+  spec.attributes = spec.op->default_attributes;
+  spec.precision = *precision_named("bf16:fp32:bf16");
+  spec.sizes = {1024, 1040, 2050};  // edges of every tile
+  spec.inputs = {{"a", {}}, {"b", {}}};
+  return spec;
+}
+
+/// The same inputs, with one element of the result wrong by a part of its row's magnitude: the host
+/// holds the result, and a provider that runs nothing leaves it as it is.
+class Finished final : public Provider {
+ public:
+  explicit Finished(const Provider& device) : device_(device) {}
+  std::string name() const override { return "finished"; }
+  std::string version() const override { return {}; }
+  std::string device() const override { return device_.device(); }
+  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
+  Contract contract(const Op& op, std::vector<int> variants) const override {
+    return device_.contract(op, std::move(variants));
+  }
+  void run(const Op&, const Call&) const override {}
+  bool is_on_device() const override { return true; }
+  void select_device() const override { device_.select_device(); }
+  void run_on_device(const Op&, const Call&) const override {}
+
+ private:
+  const Provider& device_;
+};
+
+TEST(Device, FindsOneWrongElementOfALargeProduct) {
+  OPBOUND_NEEDS_DEVICE(own);
+  const CaseSpec spec = large_product();
+  Prepared prepared = prepare(spec);
+  own->run(*spec.op, prepared.call);
+  TensorView d = prepared.call.forward.back();
+  const Finished finished(*own);
+  EXPECT_EQ(certify_on_device(finished, *spec.op, prepared.call)[0].counts.exceeds, 0U);
+  EXPECT_EQ(quick_check_on(finished, *spec.op, prepared.call, 1)->failing, 0);
+  const std::int64_t wrong = 700 * d.size[1] + 1039;
+  const double right = d.at(wrong);
+  d.set(wrong, right + 4);  // of about 45: a dropped term or two
+  const auto checks = certify_on_device(finished, *spec.op, prepared.call);
+  EXPECT_EQ(checks[0].counts.exceeds, 1U);
+  EXPECT_EQ(checks[0].worst.index, static_cast<std::uint64_t>(wrong));
+  d.set(wrong, right + 4000);  // beyond the slack of a whole row
+  EXPECT_EQ(quick_check_on(finished, *spec.op, prepared.call, 1)->failing, 1);
+}
+
+TEST(Device, CertifiesALargeProduct) {
+  OPBOUND_NEEDS_DEVICE(own);
+  const CaseSpec spec = large_product();
+  Prepared prepared = prepare(spec);
+  const auto checks = certify_on_device(*own, *spec.op, prepared.call);
+  ASSERT_EQ(checks.size(), 1U);
+  EXPECT_TRUE(checks[0].is_of_every_order);
+  EXPECT_EQ(checks[0].counts.within, checks[0].counts.checked);
+  EXPECT_GT(checks[0].ratio, 0);
+}
+
+}  // namespace
+}  // namespace opbound

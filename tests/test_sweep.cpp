@@ -1,0 +1,98 @@
+// Sweeps on the host: what fp64 decides is what MPFR decides; a wrong kernel is found.
+#include "suites/sweep.hpp"
+
+#include <gtest/gtest.h>
+
+#include "ops/gelu.hpp"
+#include "ops/instantiate/sweep.hpp"
+#include "suites/rerun.hpp"
+
+namespace opbound {
+namespace {
+
+std::vector<CaseSpec> sweeps(std::string_view op) {
+  const std::string file = std::string(OPBOUND_SOURCE_DIR) + "/suites/" + std::string(op) + ".toml";
+  return sweeps_of(read_suite(file).cases);
+}
+
+std::vector<Record> swept(const CaseSpec& spec, std::uint64_t elements) {
+  const auto all = static_cast<std::uint64_t>(sweep_size(spec, 1));
+  const std::uint64_t every = all / elements + 1;  // odd sizes reach every exponent
+  return run_sweep(spec, *own_host_provider(), every | 1, [](std::uint64_t) {});
+}
+
+class SweptOp : public testing::TestWithParam<std::string_view> {};
+
+/// fp64 decides nearly everything; every element gets a verdict, and none is against us.
+TEST_P(SweptOp, IsDecidedAndWithin) {
+  const auto specs = sweeps(GetParam());
+  ASSERT_FALSE(specs.empty());
+  for (const CaseSpec& spec : specs)
+    for (const Record& r : swept(spec, 20000)) {
+      SCOPED_TRACE(identity(spec) + " " + r.part);
+      EXPECT_EQ(r.counts.exceeds, 0U);
+      EXPECT_EQ(r.counts.undecided, 0U);
+      EXPECT_GE(r.counts.checked, 10000U);
+      EXPECT_GE(r.rungs->fp64 * 50, r.counts.checked * 49);
+      EXPECT_EQ(r.rungs->fp64 + r.rungs->dd + r.rungs->mpfr, r.counts.checked);
+      EXPECT_TRUE(r.worst.has_value());
+    }
+}
+INSTANTIATE_TEST_SUITE_P(Ops, SweptOp,
+                         testing::Values("gelu", "swiglu", "unscale", "cast", "residual", "bias",
+                                         "clip", "accumulate", "adamw", "recompute", "matmul",
+                                         "dropout"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Sweep, TakesEveryPairOfTwoNarrowOperands) {
+  for (const CaseSpec& spec : sweeps("gelu")) {
+    const bool is_pair = spec.direction != Direction::forward && spec.precision.storage != fp32;
+    const bool is_single = spec.direction == Direction::forward && spec.precision.storage != fp32;
+    EXPECT_EQ(sweep_size(spec, 1), is_single ? 1 << 16 : std::int64_t{1} << 32) << is_pair;
+  }
+}
+
+TEST(Sweep, OperandsAreWhatTheirIndexSays) {
+  const Operand high{Operand::Values::patterns, bf16, 16, 0};
+  EXPECT_EQ(high.at(0x3f80ffff), 1.0);
+  const Operand drawn{Operand::Values::drawn, fp32, 0, 5};
+  int negative = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const double x = drawn.at(i);
+    EXPECT_GE(std::fabs(x), 0x1p-8);
+    EXPECT_LE(std::fabs(x), 0x1p8);
+    negative += x < 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(negative, 500, 100);
+}
+
+/// The exact GELU's kernel against the definition of its tanh approximation.
+struct exchanged : gelu::forward::elements {
+  template <class R, class Team, class Io>
+  static void define(const Team& team, const Problem<gelu>& p, const Io& io, std::int64_t block) {
+    Problem<gelu> other = p;
+    other.attributes.approximate = gelu::Approximate::tanh;
+    gelu::forward::elements::define<R>(team, other, io, block);
+  }
+};
+
+template <class Part>
+Tally tally_with() {
+  Sweep sweep;
+  sweep.every = 65537;
+  sweep.operand[gelu::forward::x] = {Operand::Values::patterns, fp32, 0, 0};
+  Problem<gelu> problem{};
+  problem.sizes.fill(1);
+  const detail::SweptElements<gelu, gelu::forward, Part, gelu::forward::y, float> elements{
+      sweep, problem, Judge{{fp32, false}, false, sweep_doubt_ulp}};
+  return elements.tally(
+      0, 65536, 1, [](double) {}, [](std::int64_t) {});
+}
+
+TEST(Sweep, FindsAnotherFunction) {
+  EXPECT_EQ(tally_with<gelu::forward::elements>().exceeds, 0U);
+  EXPECT_GT(tally_with<exchanged>().exceeds, 1000U);
+}
+
+}  // namespace
+}  // namespace opbound
