@@ -45,7 +45,7 @@ TEST_F(Program, explains_the_worst_record_and_reproduces_its_bits) {
   const Ran ran = opbound("explain r.jsonl");
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_TRUE(contains(ran.out, "gelu y forward one_plus_erf bf16:fp32:bf16: exceeds"));
-  EXPECT_TRUE(contains(ran.out, "run again: the same bits, fnv1a:"));
+  EXPECT_TRUE(contains(ran.out, "run again: the same bits, sum64:"));
   EXPECT_TRUE(contains(ran.out, "the stored values of x around it"));
   EXPECT_TRUE(contains(ran.out, "rounding  "));
 }
@@ -66,7 +66,7 @@ TEST_F(Program, says_when_the_bits_are_others) {
   put("gelu.toml", naive_gelu);
   opbound("run gelu.toml --out r.jsonl");
   std::string other = get("r.jsonl");
-  const std::string hash = between(other, "\"fnv1a:", "\"");
+  const std::string hash = between(other, "\"sum64:", "\"");
   put("other.jsonl", other.replace(other.find(hash), hash.size(), "0123456789abcdef"));
   const Ran ran = opbound("explain other.jsonl");
   EXPECT_EQ(ran.code, 1);

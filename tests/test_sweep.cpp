@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, SweptOp,
                          testing::Values("gelu", "swiglu", "unscale", "cast", "residual", "bias",
                                          "clip", "accumulate", "adamw", "recompute", "matmul",
                                          "dropout"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& op) { return std::string(op.param); });
 
 TEST(Sweep, TakesEveryPairOfTwoNarrowOperands) {
   for (const CaseSpec& spec : sweeps("gelu")) {
