@@ -188,7 +188,8 @@ std::vector<OutputCheck> finish(const Op& op, const Call& call, std::vector<Firs
     c.tensor = o.tensor;
     c.by_theorem = o.by_theorem;
     c.rungs.mpfr = o.open.size() - o.left.size();
-    c.rungs.dd = c.counts.checked - o.open.size();
+    c.is_of_every_order = o.is_of_every_order;
+    (o.is_of_every_order ? c.rungs.fp64 : c.rungs.dd) = c.counts.checked - o.open.size();
     const PartInfo& part = pass.parts[o.part];
     c.blocks.total = static_cast<std::uint64_t>(part.blocks(call.sizes));
     c.blocks.certified =

@@ -46,6 +46,7 @@ struct FirstRung {
   std::vector<JudgedElement> elements;
   std::vector<std::size_t> left;  ///< places in `open` that no rung has closed yet
   std::uint64_t by_theorem = 0;
+  bool is_of_every_order = false;  ///< fp64 references and bounds for every order of summation
 };
 
 /// The outputs of a call that are judged, with nothing in their tallies yet.

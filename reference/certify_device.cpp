@@ -10,6 +10,10 @@ std::vector<OutputCheck> certify_on_device(const Provider&, const Op&, const Cal
   throw Unavailable("this opbound was built without CUDA");
 }
 
+std::vector<FirstRung> first_rung_on_device(const Op&, const Call&, const BoundArrays&) {
+  throw Unavailable("this opbound was built without CUDA");
+}
+
 std::optional<QuickCheck> quick_check_on(const Provider&, const Op&, const Call&, std::uint64_t) {
   throw Unavailable("this opbound was built without CUDA");
 }

@@ -149,26 +149,30 @@ class Proof {
 
 }  // namespace
 
+std::vector<FirstRung> first_rung_on_device(const Op& op, const Call& there,
+                                            const BoundArrays& bounds) {
+  std::vector<FirstRung> outputs = judged_outputs(op, there);
+  Proof proof(op, there, outputs);
+  const bool is_whole = proof.make(bounds);
+  for (FirstRung& o : outputs) {
+    o.is_of_every_order = is_whole;
+    if (is_whole) {
+      o.judge.most_doubt_ulp = 0x1p-5;
+      o.judge.sharpens_doubts = false;
+    }
+    tally_all(proof.of(o), o);
+    o.by_theorem = bounds.empty() ? proof.by_theorem(o)
+                                  : bounds[static_cast<std::size_t>(o.tensor)].by_theorem;
+  }
+  return outputs;
+}
+
 std::vector<OutputCheck> certify_on_device(const Provider& provider, const Op& op, const Call& call,
                                            const BoundArrays& bounds) {
   provider.select_device();
   const cuda::DeviceCall there(call);
   provider.run_on_device(op, there.call());
-  std::vector<FirstRung> outputs = judged_outputs(op, call);
-  Proof proof(op, there.call(), outputs);
-  const bool is_whole = proof.make(bounds);
-  for (FirstRung& o : outputs) {
-    if (is_whole) o.judge.most_doubt_ulp = 0x1p-5, o.judge.sharpens_doubts = false;
-    tally_all(proof.of(o), o);
-    o.by_theorem = bounds.empty() ? proof.by_theorem(o)
-                                  : bounds[static_cast<std::size_t>(o.tensor)].by_theorem;
-  }
-  std::vector<OutputCheck> checks = finish(op, call, std::move(outputs));
-  for (OutputCheck& c : checks) {
-    c.is_of_every_order = is_whole;
-    if (is_whole) std::swap(c.rungs.fp64, c.rungs.dd);
-  }
-  return checks;
+  return finish(op, call, first_rung_on_device(op, there.call(), bounds));
 }
 
 std::optional<QuickCheck> quick_check_on(const Provider& provider, const Op& op, const Call& call,

@@ -16,6 +16,11 @@ namespace opbound {
 std::vector<OutputCheck> certify_on_device(const Provider& provider, const Op& op, const Call& call,
                                            const BoundArrays& bounds = {});
 
+/// The first rung alone, for a call whose views hold device addresses and whose outputs are there:
+/// double-double, or fp64 and a bound for every order where the op has that for large problems.
+std::vector<FirstRung> first_rung_on_device(const Op& op, const Call& there,
+                                            const BoundArrays& bounds = {});
+
 /// The op's quick check of what the provider gives, in about the time that reading its tensors
 /// takes; nothing where the op has none. Throws as above.
 std::optional<QuickCheck> quick_check_on(const Provider& provider, const Op& op, const Call& call,
