@@ -202,7 +202,7 @@ struct Judge {
 };
 
 /// One output tensor with what judges it; the arrays are row-major.
-struct Judged {
+struct JudgedOutput {
   TensorView view;
   const double* value;
   const double* radius;

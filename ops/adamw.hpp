@@ -95,12 +95,17 @@ struct adamw::forward {
   struct parameters : elementwise_blocks<1> {
     static constexpr std::array<int, 4> outputs{next_w, next_m, next_v, low_w};
 
-    /// x^k = (x^(k/2))^2, times x where k is odd; the kernel has a way of its own.
+    /// x^k by squaring, from k's highest bit down; the kernel has a way of its own.
     template <class R>
     OPBOUND_HD static R power(const R& x, std::int64_t k) {
-      if (k == 0) return from<R>(1.0);
-      const R half = power(x, k / 2);
-      return k % 2 == 0 ? half * half : half * half * x;
+      R result = from<R>(1.0);
+      for (int bit = 62; bit >= 0; --bit) {
+        if (k >> bit == 0) continue;
+        const bool is_first = k >> bit == 1;
+        if (!is_first) result = result * result;
+        if (k >> bit & 1) result = is_first ? x : result * x;
+      }
+      return result;
     }
 
     template <class R, class Team, class Io>

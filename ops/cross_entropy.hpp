@@ -86,7 +86,8 @@ struct cross_entropy {
 
   /// What the reduced loss counts.
   template <class Io>
-  static std::int64_t defined_count(const Problem<cross_entropy>& p, const Io& io, int targets) {
+  OPBOUND_HD static std::int64_t defined_count(const Problem<cross_entropy>& p, const Io& io,
+                                               int targets) {
     std::int64_t counted = 0;
     for (std::int64_t i = 0; i < p.sizes[0]; ++i)
       counted += io.index(targets, i) == p.attributes.ignore_index ? 0 : 1;

@@ -7,10 +7,14 @@
 #define OPBOUND_APART __noinline__  ///< called, not inlined: for what is large and need not be fast
 #endif
 #define OPBOUND_RARE __noinline__  ///< seldom taken: it shall not cost registers
-#define OPBOUND_ROLLED _Pragma("unroll 1")  ///< a loop that is not unrolled
 #else
 #define OPBOUND_HD
-#define OPBOUND_ROLLED
 #define OPBOUND_RARE
 #define OPBOUND_APART
+#endif
+
+#ifdef __CUDA_ARCH__
+#define OPBOUND_ROLLED _Pragma("unroll 1")  ///< a loop that is not unrolled
+#else
+#define OPBOUND_ROLLED
 #endif

@@ -13,7 +13,7 @@ namespace opbound {
 struct Operand {
   enum class Values : std::uint8_t {
     patterns,  ///< every bit pattern: the bits of index from `shift` on
-    drawn,     ///< both signs, magnitudes log-uniform in [2^-8, 2^8), by a hash of the index
+    drawn,     ///< positive, log-uniform in [2^-8, 2^8), by a hash of the index
     absent     ///< takes no part
   };
   Values values = Values::absent;
@@ -26,10 +26,9 @@ struct Operand {
       return decode(format, (index >> shift) & (~std::uint64_t{0} >> (64 - format.bits())));
     if (values == Values::absent) return 0;
     const std::uint64_t h = element_hash(static_cast<std::int64_t>(index), seed);
-    // a significand in [1, 2), a power of two, a sign: log-uniform by octaves
-    const double significand = 1 + static_cast<double>(h >> 12) * 0x1p-52;
-    const double size = significand * power_of_two(static_cast<int>(h & 15) - 8);
-    return round_to(format, (h & 16) != 0 ? -size : size);
+    const double significand =
+        1 + static_cast<double>(h >> 12) * 0x1p-52;  // log-uniform by octaves
+    return round_to(format, significand * power_of_two(static_cast<int>(h & 15) - 8));
   }
 };
 

@@ -18,7 +18,7 @@ struct Run {
   std::vector<std::int64_t> open;
 };
 
-void tally_all(const Judged& judged, FirstRung& to) {
+void tally_all(const JudgedOutput& judged, FirstRung& to) {
   const std::int64_t count = judged.view.count();
   std::vector<Run> runs(static_cast<std::size_t>(runs_of(count)));
   parallel_for(std::ssize(runs), run_length, [&](std::int64_t r) {
@@ -210,8 +210,8 @@ std::vector<FirstRung> by_double_double(const Op& op, const Call& call, const Bo
   std::vector<FirstRung> outputs = judged_outputs(op, call);
   for (FirstRung& o : outputs) {
     const auto t = static_cast<std::size_t>(o.tensor);
-    visit(Judged{views[t], bounds[t].value.data(), bounds[t].radius.data(),
-                 reference[t].exact.data(), reference[t].gauge.data(), o.judge},
+    visit(JudgedOutput{views[t], bounds[t].value.data(), bounds[t].radius.data(),
+                       reference[t].exact.data(), reference[t].gauge.data(), o.judge},
           o);
     o.by_theorem = bounds[t].by_theorem;
   }
@@ -226,7 +226,7 @@ std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArra
 
 std::vector<FirstRung> judged_elements(const Op& op, const Call& call, const BoundArrays& bounds,
                                        int most_bits) {
-  auto outputs = by_double_double(op, call, bounds, [](const Judged& judged, FirstRung& o) {
+  auto outputs = by_double_double(op, call, bounds, [](const JudgedOutput& judged, FirstRung& o) {
     for (std::int64_t i = 0; i < judged.view.count(); ++i) {
       o.open.push_back(i);
       o.elements.push_back(judged.element(i));

@@ -21,7 +21,7 @@ struct Found {
 using Team = DeviceTeam<team_width, sizeof(Tally)>;
 
 __global__ void __launch_bounds__(team_width)
-    tally_elements(Judged judged, std::int64_t count, Tally* runs, Found found) {
+    tally_elements(JudgedOutput judged, std::int64_t count, Tally* runs, Found found) {
   __shared__ alignas(16) unsigned char lanes[team_width * sizeof(Tally)];
   __shared__ unsigned histogram[UlpHistogram::most_entries];  // 64 bits would be a loop each
   const Team team(lanes);
@@ -41,13 +41,13 @@ __global__ void __launch_bounds__(team_width)
     if (histogram[k] != 0) atomicAdd(&found.histogram[k], Counter{histogram[k]});
 }
 
-__global__ void gather(Judged judged, const std::int64_t* index, std::int64_t count,
+__global__ void gather(JudgedOutput judged, const std::int64_t* index, std::int64_t count,
                        JudgedElement* to) {
   const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (k < count) to[k] = judged.element(index[k]);
 }
 
-std::vector<JudgedElement> elements_at(const Judged& judged,
+std::vector<JudgedElement> elements_at(const JudgedOutput& judged,
                                        const std::vector<std::int64_t>& index) {
   std::vector<JudgedElement> elements(index.size());
   if (index.empty()) return elements;
@@ -63,7 +63,7 @@ std::vector<JudgedElement> elements_at(const Judged& judged,
 }
 
 /// The first rung of one output.
-void tally_all(const Judged& judged, FirstRung& to) {
+void tally_all(const JudgedOutput& judged, FirstRung& to) {
   const std::int64_t count = judged.view.count();
   if (count == 0) return;
   cuda::Memory histogram = cuda::memory_for<Counter>(UlpHistogram::most_entries + 1);
@@ -122,7 +122,7 @@ class Proof {
     return false;
   }
 
-  Judged of(const FirstRung& o) const {
+  JudgedOutput of(const FirstRung& o) const {
     const auto t = static_cast<std::size_t>(o.tensor);
     return {call_.judged()[t],   bound_[t].value,     bound_[t].radius,
             reference_[t].exact, reference_[t].gauge, o.judge};

@@ -23,7 +23,7 @@ std::vector<std::size_t> operands_of(const CaseSpec& spec) {
   return places;
 }
 
-/// The first operand takes every pattern; the second too, where both have 16 bits or fewer.
+/// The first operand takes every pattern; the second too, where both have 32 bits together.
 Sweep sweep_for(const CaseSpec& spec, std::uint64_t every) {
   const auto tensors = spec.op->pass(spec.direction).tensors;
   Sweep sweep;
@@ -38,8 +38,7 @@ Sweep sweep_for(const CaseSpec& spec, std::uint64_t every) {
   for (const std::size_t t : operands_of(spec)) {
     Operand& o = sweep.operand[t];
     o.format = format_of(sweep.element[t]);
-    o.values = bits == 0 || bits + o.format.bits() <= 32 ? Operand::Values::patterns
-                                                         : Operand::Values::drawn;
+    o.values = bits + o.format.bits() <= 32 ? Operand::Values::patterns : Operand::Values::drawn;
     o.shift = bits;
     o.seed = spec.seed + t;
     if (o.values == Operand::Values::patterns) bits += o.format.bits();
@@ -54,18 +53,30 @@ int swept_bits(const Sweep& sweep) {
   return bits;
 }
 
-/// Places of the outputs that can be swept.
+/// Masks and indices are no operands: a pass that reads them is not swept.
+bool reads_floats_only(const CaseSpec& spec) {
+  const auto tensors = spec.op->pass(spec.direction).tensors;
+  return std::all_of(tensors.begin(), tensors.end(), [](const TensorSpec& t) {
+    return t.role != Role::mask && t.role != Role::index;
+  });
+}
+
+/// Places of the outputs that can be swept: of parts that make nothing but numbers.
 std::vector<int> swept_outputs(const CaseSpec& spec) {
   const PassInfo& pass = spec.op->pass(spec.direction);
   const Sweep sweep = sweep_for(spec, 1);
   std::vector<int> outputs;
-  for (const PartInfo& part : pass.parts)
+  for (const PartInfo& part : pass.parts) {
+    const bool makes_numbers = std::all_of(part.outputs.begin(), part.outputs.end(), [&](int t) {
+      return is_float(sweep.element[static_cast<std::size_t>(t)]);
+    });
     for (const int t : part.outputs) {
-      const TensorSpec& tensor = pass.tensors[static_cast<std::size_t>(t)];
-      if (spec.op->has_tensor(spec.attributes, tensor.name) &&
+      const std::string_view name = pass.tensors[static_cast<std::size_t>(t)].name;
+      if (makes_numbers && spec.op->has_tensor(spec.attributes, name) &&
           spec.op->sweep(sweep, t, 0, 0, 0, {}))
         outputs.push_back(t);
     }
+  }
   return outputs;
 }
 
@@ -191,7 +202,8 @@ std::vector<CaseSpec> sweeps_of(const std::vector<CaseSpec>& cases) {
     const bool is_narrow = spec.precision.storage.bits() <= 32 && spec.precision.compute == fp32;
     if (!is_narrow || spec.direction == Direction::backward_full) continue;
     if (!spec.op->refuses(spec.attributes, spec.sizes).empty()) continue;
-    if (operands_of(spec).empty() || swept_outputs(spec).empty()) continue;
+    if (!reads_floats_only(spec) || swept_bits(sweep_for(spec, 1)) == 0) continue;
+    if (swept_outputs(spec).empty()) continue;
     if (seen.insert(std::string(spec.op->name) + " " + identity(spec)).second)
       sweeps.push_back(std::move(spec));
   }

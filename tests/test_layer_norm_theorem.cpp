@@ -73,12 +73,7 @@ void attack_theorem(bool foreign, int cases, std::uint64_t seed) {
       ReferenceArrays reference(p.call.forward.size());
       spec.op->reference_dd(p.call, reference);
       const Format& f = spec.precision.compute;
-      Arithmetic arithmetic{
-          f.unit_roundoff(), f.eta(), contract.functions,
-          foreign ? [](std::int64_t m, double u) { return static_cast<double>(m) * u; }
-                  : [](std::int64_t m, double u) {
-                      return growth(static_cast<double>(sum_height(m, team_width)), u);
-                    }};
+      const Arithmetic arithmetic{f.unit_roundoff(), f.eta(), contract.functions, foreign};
       for (std::int64_t row = 0; row < spec.sizes[0]; ++row) {
         const auto r = static_cast<std::size_t>(row);
         const LayerNormTheorem bound(

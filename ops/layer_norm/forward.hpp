@@ -144,8 +144,9 @@ struct layer_norm::forward {
       }
     }
 
-    static double error_of_output(const Attributes& a, const LayerNormTheorem& bound, double v,
-                                  double w, double b, const Arithmetic& arithmetic) {
+    OPBOUND_HD static double error_of_output(const Attributes& a, const LayerNormTheorem& bound,
+                                             double v, double w, double b,
+                                             const Arithmetic& arithmetic) {
       const double u = arithmetic.u, eta = arithmetic.eta;
       auto [size, error] = bound.normalised(v);
       const Format& f = a.xhat_format;
