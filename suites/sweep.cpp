@@ -72,7 +72,9 @@ std::vector<int> swept_outputs(const CaseSpec& spec) {
     });
     for (const int t : part.outputs) {
       const std::string_view name = pass.tensors[static_cast<std::size_t>(t)].name;
-      if (makes_numbers && spec.op->has_tensor(spec.attributes, name) &&
+      const bool is_narrow =
+          makes_numbers && bytes_of(sweep.element[static_cast<std::size_t>(t)]) <= 4;
+      if (is_narrow && spec.op->has_tensor(spec.attributes, name) &&
           spec.op->sweep(sweep, t, 0, 0, 0, {}))
         outputs.push_back(t);
     }
@@ -191,7 +193,7 @@ Record swept_record(const CaseSpec& spec, const Provider& provider, const Sweep&
 
 }  // namespace
 
-std::vector<CaseSpec> sweeps_of(const std::vector<CaseSpec>& cases) {
+std::vector<CaseSpec> sweeps_of(const std::vector<CaseSpec>& cases, bool all_attributes) {
   std::vector<CaseSpec> sweeps;
   std::set<std::string> seen;
   for (CaseSpec spec : cases) {
@@ -199,12 +201,15 @@ std::vector<CaseSpec> sweeps_of(const std::vector<CaseSpec>& cases) {
     spec.inputs.clear();
     spec.declared = {spec.variant};
     spec.seed = 1;
-    const bool is_narrow = spec.precision.storage.bits() <= 32 && spec.precision.compute == fp32;
+    const Precision& p = spec.precision;
+    const bool is_narrow = p.storage.bits() <= 32 && p.compute == fp32 && p.output.bits() <= 32;
     if (!is_narrow || spec.direction == Direction::backward_full) continue;
     if (!spec.op->refuses(spec.attributes, spec.sizes).empty()) continue;
     if (!reads_floats_only(spec) || swept_bits(sweep_for(spec, 1)) == 0) continue;
     if (swept_outputs(spec).empty()) continue;
-    if (seen.insert(std::string(spec.op->name) + " " + identity(spec)).second)
+    CaseSpec key = spec;
+    if (!all_attributes) key.attributes = spec.op->default_attributes;
+    if (seen.insert(std::string(spec.op->name) + " " + identity(key)).second)
       sweeps.push_back(std::move(spec));
   }
   return sweeps;

@@ -10,9 +10,10 @@
 
 namespace opbound {
 
-/// What these cases check, each op, direction, precision, variant and attributes once, as far as
-/// their outputs can be swept: elementwise, computed in fp32, stored in at most 32 bits.
-std::vector<CaseSpec> sweeps_of(const std::vector<CaseSpec>& cases);
+/// What these cases check, each op, direction, precision and variant once, with the first
+/// attributes that the cases have or with `all_attributes`; as far as outputs can be swept:
+/// elementwise, computed in fp32, all stored in at most 32 bits.
+std::vector<CaseSpec> sweeps_of(const std::vector<CaseSpec>& cases, bool all_attributes = false);
 
 /// How many elements a sweep of this case takes: all patterns of one operand, or all pairs of two
 /// of 16 bits; each `every`-th of them. Further operands are drawn.

@@ -21,7 +21,7 @@ struct Options {
   std::vector<std::string> ops;
   std::string folder, out, only, device = "cpu";
   std::uint64_t every = 0;
-  bool quiet = false;
+  bool all_attributes = false, quiet = false;
 };
 
 /// Elements of a sweep on the host where nothing else is asked for: seconds, not hours.
@@ -38,7 +38,7 @@ std::vector<CaseSpec> chosen_sweeps(const Options& options) {
                                                             suite.op->name) != options.ops.end();
     if (is_wanted) cases.insert(cases.end(), suite.cases.begin(), suite.cases.end());
   }
-  std::vector<CaseSpec> sweeps = sweeps_of(cases);
+  std::vector<CaseSpec> sweeps = sweeps_of(cases, options.all_attributes);
   std::erase_if(sweeps, [&](const CaseSpec& c) {
     return (std::string(c.op->name) + " " + identity(c)).find(options.only) == std::string::npos;
   });
@@ -106,6 +106,8 @@ void add_sweep(CLI::App& program, Action& chosen) {
       ->check(CLI::PositiveNumber);
   command->add_option("--case", options->only, "Only sweeps whose description contains this")
       ->type_name("TEXT");
+  command->add_flag("--all-attributes", options->all_attributes,
+                    "Every set of attributes that the suites have, not the first alone");
   command->add_option("--out", options->out, "Append the records to this file")
       ->type_name("FILE.jsonl");
   command->add_flag("--quiet", options->quiet, "Print the last line only");
