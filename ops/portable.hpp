@@ -3,7 +3,7 @@
 
 #ifdef __CUDACC__
 #define OPBOUND_HD __host__ __device__
-#ifndef OPBOUND_APART  // a source that has to be fast defines it as nothing
+#ifndef OPBOUND_APART               // a source that has to be fast defines it as nothing
 #define OPBOUND_APART __noinline__  ///< called, not inlined: for what is large and need not be fast
 #endif
 #define OPBOUND_RARE __noinline__  ///< seldom taken: it shall not cost registers
