@@ -21,7 +21,7 @@ inline void check(cudaError_t status, const char* call, const char* file, int li
 }
 #define OPBOUND_CUDA_CHECK(call) ::opbound::cuda::check((call), #call, __FILE__, __LINE__)
 
-/// Keeps freed blocks of the current device for the next request of about their size: cudaMalloc
+/// Keeps freed blocks of each device for the next request of about their size there: cudaMalloc
 /// and cudaFree wait for the device. Everything runs on the default stream, so a block may be used
 /// again while the work that used it last is still under way.
 class Pool {
@@ -35,20 +35,22 @@ class Pool {
   /// what there is.
   std::pair<void*, std::size_t> take(std::size_t bytes) {
     const std::size_t size = (bytes + granule - 1) / granule * granule;
-    const auto found = free_.lower_bound(size);
-    if (found != free_.end() && found->first <= size + size / 4) {
+    Blocks& free = free_[current_device()];
+    const auto found = free.lower_bound(size);
+    if (found != free.end() && found->first <= size + size / 4) {
       const auto block = *found;
-      free_.erase(found);
+      free.erase(found);
       return {block.second, block.first};
     }
     void* data = nullptr;
     cudaError_t status = cudaMalloc(&data, size);
     if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is told here, not at the next call
       release();
       status = cudaMalloc(&data, size);
     }
     if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // it is told here, not at the next call
+      cudaGetLastError();
       std::size_t left = 0, all = 0;
       OPBOUND_CUDA_CHECK(cudaMemGetInfo(&left, &all));
       throw ProviderFailure("out of device memory: " + megabytes(size) + " more are needed, " +
@@ -57,21 +59,28 @@ class Pool {
     OPBOUND_CUDA_CHECK(status);
     return {data, size};
   }
-  void give(void* data, std::size_t size) { free_.emplace(size, data); }
+  void give(void* data, std::size_t size) { free_[current_device()].emplace(size, data); }
 
  private:
+  using Blocks = std::multimap<std::size_t, void*>;  ///< by size
   static constexpr std::size_t granule = 512;
 
   static std::string megabytes(std::size_t bytes) {
     return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
   }
   /// A broken device shows at the next call.
+  static int current_device() {
+    int device = 0;
+    cudaGetDevice(&device);
+    return device;
+  }
   void release() {
-    for (const auto& [size, data] : free_) cudaFree(data);
-    free_.clear();
+    Blocks& free = free_[current_device()];
+    for (const auto& [size, data] : free) cudaFree(data);
+    free.clear();
   }
 
-  std::multimap<std::size_t, void*> free_;
+  std::map<int, Blocks> free_;  ///< by device
 };
 
 /// Bytes in device memory.
@@ -87,7 +96,9 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   Memory(Memory&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_), taken_(other.taken_) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)),
+        taken_(other.taken_) {}
   Memory& operator=(Memory&&) = delete;
 
   void* data() const { return data_; }

@@ -12,13 +12,19 @@
 namespace opbound {
 namespace {
 
-std::unique_ptr<Provider> device() {
-  try {
-    return own_device_provider(0);
-  } catch (const Unavailable&) {
-    return nullptr;
+/// Skips where there is no device.
+class Device : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      own = own_device_provider(0);
+    } catch (const Unavailable& e) {
+      GTEST_SKIP() << e.what();
+    }
   }
-}
+  std::unique_ptr<Provider> own;
+};
+using FullDevice = Device;
 
 /// The program may have been built elsewhere: then it runs in the repository's root.
 std::vector<CaseSpec> cases_of(const Op& op) {
@@ -27,13 +33,8 @@ std::vector<CaseSpec> cases_of(const Op& op) {
   return read_suite(std::filesystem::exists(built_from) ? built_from : file).cases;
 }
 
-#define OPBOUND_NEEDS_DEVICE(name) \
-  const auto name = device();      \
-  if (name == nullptr) GTEST_SKIP() << "no CUDA device here"
-
 /// Outputs, bounds, references, verdicts and statistics of every op's quick cases: the host's bits.
-TEST(FullDevice, JudgesAsTheHostDoes) {
-  OPBOUND_NEEDS_DEVICE(own);
+TEST_F(FullDevice, JudgesAsTheHostDoes) {
   for (const Op& op : all_ops())
     for (const CaseSpec& spec : cases_of(op)) {
       if (spec.tier != Tier::quick) continue;
@@ -45,8 +46,7 @@ TEST(FullDevice, JudgesAsTheHostDoes) {
 }
 
 /// A sweep's inlined kernel gives the bits of the launched one.
-TEST(Device, SweepsTheKernelThatIsLaunched) {
-  OPBOUND_NEEDS_DEVICE(own);
+TEST_F(Device, SweepsTheKernelThatIsLaunched) {
   for (const CaseSpec& spec : sweeps_of(cases_of(*find_op("gelu")))) {
     if (spec.direction != Direction::forward || spec.precision.storage == fp32) continue;
     CaseSpec all = spec;  // every pattern as one tensor
@@ -93,8 +93,7 @@ class Finished final : public Provider {
   const Provider& device_;
 };
 
-TEST(Device, FindsOneWrongElementOfALargeProduct) {
-  OPBOUND_NEEDS_DEVICE(own);
+TEST_F(Device, FindsOneWrongElementOfALargeProduct) {
   const CaseSpec spec = large_product();
   Prepared prepared = prepare(spec);
   own->run(*spec.op, prepared.call);
@@ -112,8 +111,7 @@ TEST(Device, FindsOneWrongElementOfALargeProduct) {
   EXPECT_EQ(quick_check_on(finished, *spec.op, prepared.call, 1)->failing, 1);
 }
 
-TEST(Device, CertifiesALargeProduct) {
-  OPBOUND_NEEDS_DEVICE(own);
+TEST_F(Device, CertifiesALargeProduct) {
   const CaseSpec spec = large_product();
   Prepared prepared = prepare(spec);
   const auto checks = certify_on_device(*own, *spec.op, prepared.call);

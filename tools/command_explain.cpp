@@ -233,8 +233,28 @@ std::string worst_text(const Record& record, const CaseSpec& spec, const Prepare
   return text + neighbours_text(spec, prepared, provider, place, index);
 }
 
+/// A sweep's inputs are no suite's: it is made again as a sweep.
+bool is_sweep(const Record& record) {
+  return record.inputs.input.find("every pattern") != std::string::npos;
+}
+
+std::string sweep_again_text(const Record& record) {
+  std::string text = "\nto run this sweep again\n  opbound sweep " + record.op + " --case '" +
+                     record.direction + " " + record.precision + "'";
+  const std::size_t each = record.inputs.input.find(", each ");
+  if (each != std::string::npos) {
+    const std::string number = record.inputs.input.substr(each + 7);
+    text += " --every " + number.substr(0, number.find("th"));
+  }
+  return text + "\n";
+}
+
 /// Runs the check again; exit_found if the bits are others.
 int run_again(const Record& record) {
+  if (is_sweep(record)) {
+    print(sweep_again_text(record));
+    return exit_clean;
+  }
   const CaseSpec spec = spec_of(record);
   print(again_text(record, spec));
   const std::unique_ptr<Provider> provider = provider_of(record);
@@ -247,6 +267,12 @@ int run_again(const Record& record) {
     return exit_clean;
   }
   const std::string hash = hash_of(prepared.tensors.find(record.part)->second);
+  const auto scheme = [](const std::string& h) { return h.substr(0, h.find(':')); };
+  if (scheme(hash) != scheme(record.output_hash)) {
+    print("\nrun again: " + hash + ", which an earlier version's hash cannot be compared with\n" +
+          worst_text(record, spec, prepared, *provider));
+    return exit_clean;
+  }
   const bool is_same = hash == record.output_hash;
   print("\nrun again: " +
         (is_same ? "the same bits, " + hash

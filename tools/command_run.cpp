@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <map>
 #include <optional>
 
 #include "reports/history.hpp"
@@ -18,14 +17,15 @@
 namespace opbound {
 namespace {
 
-const std::vector<std::string> tier_names{"quick", "full", "nightly"};  // in the order of Tier
+const std::vector<std::string> agreement_names{"none", "outputs", "all"};  // as in Agreement
+const std::vector<std::string> tier_names{"quick", "full", "nightly"};     // in the order of Tier
 
 struct Options {
   std::vector<std::string> suites;
   std::string folder, out, only, device = "cpu";
   std::vector<std::string> providers{"own"}, required;
   std::string tier = "quick";
-  Agreement agreement = Agreement::outputs;
+  std::string agreement = "outputs";
   bool quiet = false;
 };
 
@@ -105,9 +105,12 @@ int run(const Options& options) {
   std::optional<RecordWriter> writer;
   if (!options.out.empty()) writer.emplace(options.out);
 
+  const auto agreement = static_cast<Agreement>(
+      std::find(agreement_names.begin(), agreement_names.end(), options.agreement) -
+      agreement_names.begin());
   const InterruptNoted interrupt;
   const std::vector<Record> records =
-      run_cases(cases, *provider, options.agreement, writer ? &*writer : nullptr);
+      run_cases(cases, *provider, agreement, writer ? &*writer : nullptr);
   if (writer) writer->close();
   const Summary summary = summary_of(records);
   print(options.quiet ? last_line(summary) + "\n" : tables_of(records));
@@ -147,8 +150,8 @@ void add_run(CLI::App& program, Action& chosen) {
                    "On a device, which of our bits are compared with the host's: none, outputs, or "
                    "all: bounds, references and statistics too")
       ->type_name("WHAT")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Agreement>{
-          {"none", Agreement::none}, {"outputs", Agreement::outputs}, {"all", Agreement::all}}));
+      ->check(CLI::IsMember(agreement_names))
+      ->capture_default_str();
   command->add_option("--case", options->only, "Only cases whose name or description contains this")
       ->type_name("TEXT");
   command

@@ -103,7 +103,7 @@ void add_sweep(CLI::App& program, Action& chosen) {
       ->add_option("--every", options->every,
                    "Take each N-th pattern only; on the cpu about 2^18 patterns if not given")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32));
   command->add_option("--case", options->only, "Only sweeps whose description contains this")
       ->type_name("TEXT");
   command->add_flag("--all-attributes", options->all_attributes,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <concepts>
 
 #include "bounds/tracked_double_double.hpp"
@@ -68,8 +69,8 @@ __global__ void device_round_saved(DeviceBound a, std::int64_t count, Format sto
   }
 }
 
-/// A part's own way to bounds and references of whole tensors, for problems that it serves: a tile
-/// to a thread block, after its operands were unpacked to fp64.
+/// A part's own way to bounds and references of whole tensors, for problems that it serves: its
+/// operands unpacked to fp64, then a tile to a thread block.
 template <class Certified, class Op>
 __global__ void device_unpack(Problem<Op> problem, Bindings tensors, double* to,
                               std::int64_t count) {
@@ -87,7 +88,8 @@ __global__ void __launch_bounds__(Certified::threads)
     Certified::run(problem, operands, results, b, reinterpret_cast<double*>(shared));
 }
 
-/// One step of a part's quick check, a row to a thread block, and which rows it fails.
+/// One step of a part's quick check, a row to a thread block, and what it says of the rows: counts
+/// of those that fail, and of those that it cannot judge.
 template <class Check, class Op>
 __global__ void __launch_bounds__(team_width)
     device_quick_step(Problem<Op> problem, Bindings tensors, double* memory, std::uint64_t seed,
@@ -101,9 +103,14 @@ __global__ void __launch_bounds__(team_width)
 template <class Check, class Op>
 __global__ void device_quick_verdict(Problem<Op> problem, Format compute, Format stored,
                                      const double* memory, std::int64_t rows,
-                                     unsigned long long* failing) {
-  const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (row < rows && Check::fails(problem, compute, stored, memory, row)) atomicAdd(failing, 1ULL);
+                                     unsigned long long* counts) {
+  const std::int64_t threads = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; row < rows;
+       row += threads) {
+    const auto v = Check::verdict(problem, compute, stored, memory, row);
+    using Verdict = typename Check::RowVerdict;
+    if (v != Verdict::passes) atomicAdd(&counts[v == Verdict::fails ? 0 : 1], 1ULL);
+  }
 }
 
 inline constexpr std::int64_t largest_grid = 1 << 20;
@@ -169,10 +176,10 @@ struct DeviceOf {
       if constexpr (requires { sizeof(typename Part::freivalds); }) {
         using Check = typename Part::freivalds;
         const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
-        if (!Check::serves(problem)) return;
+        if (!Check::serves(problem) || !suits_whole(c)) return;
         const cuda::Memory memory = cuda::memory_for<double>(Check::memory(c.sizes));
-        cuda::Memory failing(sizeof(unsigned long long));
-        failing.clear();
+        cuda::Memory found(2 * sizeof(unsigned long long));
+        found.clear();
         auto* const sums = memory.template as<double>();
         for (int step = 0; step < 3; ++step) {
           const std::int64_t rows = Check::rows_of(c.sizes, step);
@@ -184,11 +191,12 @@ struct DeviceOf {
         const TensorView& output = c.forward[static_cast<std::size_t>(Part::outputs[0])];
         detail::device_quick_verdict<Check><<<detail::grid_of((rows + 127) / 128), 128>>>(
             problem, c.compute, format_of(output.element), sums, rows,
-            failing.template as<unsigned long long>());
+            found.template as<unsigned long long>());
         OPBOUND_CUDA_CHECK(cudaGetLastError());
-        unsigned long long count = 0;
-        failing.copy_to_host(&count);
-        result = QuickCheck{rows, static_cast<std::int64_t>(count)};
+        std::array<unsigned long long, 2> counts{};
+        found.copy_to_host(counts.data());
+        result = QuickCheck{rows - static_cast<std::int64_t>(counts[1]),
+                            static_cast<std::int64_t>(counts[0])};
       }
     });
     return result;
@@ -204,7 +212,7 @@ struct DeviceOf {
       if constexpr (requires { sizeof(typename Part::certified); }) {
         using Certified = typename Part::certified;
         const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
-        if (!Certified::serves(problem)) return;
+        if (!Certified::serves(problem) || !suits_whole(c)) return;
         done = true;
         const std::int64_t blocks = Certified::blocks(c.sizes);
         const std::int64_t count = Certified::unpacked(c.sizes);
@@ -245,6 +253,12 @@ struct DeviceOf {
 
  private:
   using Held = std::vector<cuda::Memory>;  ///< what a pass leaves to the next
+
+  /// What whole-tensor ways ask for: a kernel in fp32 whose inputs are exact there, so that in fp64
+  /// products are exact and nothing overflows or underflows.
+  static bool suits_whole(const Call& c) {
+    return c.compute == fp32 && detail::loads_exactly<typename Op::forward>(c.forward, fp32);
+  }
 
   template <class T>
   static T* allocate(Held& held, std::int64_t count) {

@@ -99,7 +99,7 @@ struct SweptElements {
   }
 
   /// The bound's run is our kernel: its values are the kernel's, bit for bit (the law of
-  /// bounds/tracked.hpp; `opbound sweep --launched` compares them with the launched kernel's).
+  /// bounds/tracked.hpp; tests/test_device.cpp compares them with the launched kernel's).
   OPBOUND_HD void take_kernel(std::int64_t k, JudgedElement& e) const {
     with_io<Bound>(k, [&](const auto& io, const Bound& bound, double) {
       Part::template kernel<Bound>(Solo{}, problem, io, 0);

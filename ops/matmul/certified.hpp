@@ -23,7 +23,7 @@ struct matmul::forward::elements::certified {
   static constexpr int threads = rows / own_rows * (columns / own_columns);
   static constexpr int shared_bytes = (rows + columns) * depth * static_cast<int>(sizeof(double));
 
-  /// Where a bound element by element would take minutes, and an epilogue does not round too.
+  /// Where bounds element by element cost more than the kernel, and no epilogue rounds too.
   static bool serves(const Problem<matmul>& p) {
     const Attributes& a = p.attributes;
     const double terms = static_cast<double>(p.sizes[0]) * static_cast<double>(p.sizes[1]) *
@@ -46,7 +46,7 @@ struct matmul::forward::elements::certified {
   struct Results {
     DeviceBound bound;
     DeviceReference reference;
-    double u, eta;  ///< of the kernel's compute format
+    double u, eta, largest;  ///< of the kernel's compute format
   };
 
   __device__ static void run(const Problem<matmul>& p, const double* operands, const Results& to,
@@ -108,14 +108,21 @@ struct matmul::forward::elements::certified {
                                double size) {
     const double terms = static_cast<double>(k), tiny = terms * 0x1p-53;
     const double most = size * (1 + 2 * tiny);  // M
-    const bool is_finite = most < detail::infinite;
-    to.reference.exact[e] = {is_finite ? sum : 0, 0,
-                             is_finite ? detail::up(tiny * (1 + tiny) * most) : detail::infinite,
-                             Exact::Class::finite};
+    const double radius = detail::up(tiny * (1 + tiny) * most);
+    const double bound =
+        detail::up(terms * (to.u * (1 + to.u) * most + to.eta * (1 + terms * to.u)));
+    // NaN is one in every order: fp64 sums of finite operands are finite. An infinity is exact, but
+    // partial sums may overflow to the other one; so may those of finite terms.
+    const bool is_nan = sum != sum, is_finite = most < detail::infinite;
+    const bool may_overflow = !(most * (1 + terms * to.u) <= to.largest);
+    const Exact::Class kind = is_nan      ? Exact::Class::nan
+                              : is_finite ? Exact::Class::finite
+                              : sum > 0   ? Exact::Class::plus_infinity
+                                          : Exact::Class::minus_infinity;
+    to.reference.exact[e] = {sum, 0, is_finite ? radius : 0, kind};
     to.reference.gauge[e] = most;
     to.bound.value[e] = sum;
-    to.bound.radius[e] =
-        detail::up(terms * (to.u * (1 + to.u) * most + to.eta * (1 + terms * to.u)));
+    to.bound.radius[e] = is_nan ? 0 : may_overflow ? detail::infinite : bound;
   }
 };
 #endif

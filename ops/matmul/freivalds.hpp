@@ -16,11 +16,13 @@ namespace opbound {
 ///   Q_i = sum_t |a_it| sum_j |b_tj|,  D_i = sum_j |d_ij|,
 ///
 /// for every kernel of any order; fp64's own errors, at most (2 n + k) 2^-53 (Q_i + D_i), come on
-/// top. A row with an element that is off by more than this slack passes a vector with probability
-/// at most 1/2: whatever the other signs are, the two signs of that element give values more than
-/// two slacks apart. `vectors` independent ones miss it with probability 2^-vectors.
+/// top, twice, since Q and D are themselves such sums. A row with an element that is off by more
+/// than this slack passes a vector with probability at most 1/2: whatever the other signs are, the
+/// two signs of that element give values more than two slacks apart. `vectors` independent ones
+/// miss it with probability 2^-vectors.
 struct matmul::forward::elements::freivalds {
   static constexpr int vectors = quick_check_vectors;
+  enum class RowVerdict { passes, fails, unjudged };
 
   static bool serves(const Problem<matmul>& p) { return certified::serves(p); }
   /// Doubles of memory: of b, of a and of d, for each of their rows the sums and a magnitude.
@@ -73,9 +75,10 @@ struct matmul::forward::elements::freivalds {
 
   static std::int64_t rows_of(const Sizes& s, int step) { return step == 0 ? s[2] : s[0]; }
 
-  /// Is row i, after all steps, one that a correct kernel cannot give?
-  __device__ static bool fails(const Problem<matmul>& p, const Format& compute,
-                               const Format& stored, const double* memory, std::int64_t i) {
+  /// What is to be said of row i after all steps. Of a row that is not finite, nothing, unless
+  /// finite operands cannot have overflowed.
+  __device__ static RowVerdict verdict(const Problem<matmul>& p, const Format& compute,
+                                       const Format& stored, const double* memory, std::int64_t i) {
     const double n = static_cast<double>(p.sizes[1]), k = static_cast<double>(p.sizes[2]);
     const double u = compute.unit_roundoff();
     const double* const of_a = memory + (p.sizes[2] + i) * width;
@@ -84,10 +87,14 @@ struct matmul::forward::elements::freivalds {
     const double tiny = k * compute.eta() * (1 + k * u);
     const double slack = detail::up(k * u * (1 + u) * q + n * tiny + stored.unit_roundoff() * size +
                                     n * stored.eta() + (2 * n + k) * 0x1p-52 * (q + size));
-    if (!(slack < detail::infinite)) return false;  // a row that is not finite is not judged here
+    if (!(slack < detail::infinite)) {
+      const bool may_overflow =
+          !(q * (1 + k * u) <= compute.largest()) || !(q * (1 + k * u) <= stored.largest());
+      return may_overflow ? RowVerdict::unjudged : RowVerdict::fails;
+    }
     for (int v = 0; v < vectors; ++v)
-      if (!(fabs(of_d[v] - of_a[v]) <= slack)) return true;
-    return false;
+      if (!(fabs(of_d[v] - of_a[v]) <= slack)) return RowVerdict::fails;
+    return RowVerdict::passes;
   }
 
  private:
