@@ -102,12 +102,13 @@ class SizesOfFiles {
     set(name, *size, "--size");
   }
 
-  /// A size that no file tells is 1 only where it is the length of single numbers.
+  /// A size that no file tells is 1 where it is the length of single numbers, or of tensors that
+  /// the attributes leave out.
   Sizes sizes(const AttributeBytes& attributes) const {
     Sizes all = sizes_;
     for (std::size_t d = 0; d < files_.size(); ++d) {
       if (!files_[d].empty()) continue;
-      if (op_.dims[d] != "one")
+      if (op_.dims[d] != "one" && !is_left_out(op_.dims[d], attributes))
         throw InputError("--in", "no file tells the size " + std::string(op_.dims[d]),
                          "--size " + std::string(op_.dims[d]) + "=SIZE");
       all[d] = 1;
@@ -119,6 +120,20 @@ class SizesOfFiles {
   }
 
  private:
+  /// Is it an axis of tensors, all of which the attributes leave out?
+  bool is_left_out(std::string_view dim, const AttributeBytes& attributes) const {
+    bool is_axis = false;
+    std::vector<TensorSpec> tensors(op_.forward.tensors.begin(), op_.forward.tensors.end());
+    if (op_.backward)
+      tensors.insert(tensors.end(), op_.backward->tensors.begin(), op_.backward->tensors.end());
+    for (const TensorSpec& t : tensors) {
+      if (std::find(t.dims.begin(), t.dims.end(), dim) == t.dims.end()) continue;
+      if (op_.has_tensor(attributes, t.name)) return false;
+      is_axis = true;
+    }
+    return is_axis;
+  }
+
   void set(std::string_view dim, std::int64_t size, const std::string& path) {
     const auto d = static_cast<std::size_t>(std::find(op_.dims.begin(), op_.dims.end(), dim) -
                                             op_.dims.begin());
