@@ -224,7 +224,7 @@ struct DeviceOf {
         detail::device_certified<Certified><<<detail::grid_of(blocks), Certified::threads>>>(
             problem, operands.template as<double>(),
             typename Certified::Results{bound[output], reference[output], c.compute.unit_roundoff(),
-                                        c.compute.eta()},
+                                        c.compute.eta(), c.compute.largest()},
             blocks);
         OPBOUND_CUDA_CHECK(cudaGetLastError());
       }
