@@ -1,4 +1,4 @@
-// Sweeps: an elementwise op over every pattern of its operands, one element a thread.
+// Sweeps: an elementwise op over every pattern of its operands, each element a problem of its own.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include "bounds/tally.hpp"
 #include "ops/describe.hpp"
 #include "ops/op.hpp"
+#include "ops/precision.hpp"
 
 namespace opbound {
 
@@ -32,8 +33,9 @@ struct Operand {
   }
 };
 
-/// Errors are told to this much, ulp: a sixteenth of the finest entry of a histogram.
-inline constexpr double sweep_doubt_ulp = 0x1p-5;
+/// By an fp64 reference errors are told to this much, ulp: a sixteenth of a histogram's finest
+/// entry.
+inline constexpr double fp64_doubt_ulp = 0x1p-5;
 
 /// What a sweep computes: a pass of an op on elements each of which is a problem of its own, all
 /// dimensions 1.
@@ -47,12 +49,18 @@ struct Sweep {
   Element element[max_tensors]{};  ///< what the tensor is stored in
   std::uint64_t every = 1;         ///< only each so-manieth index is taken, from 0 on
 
+  /// How an output's elements are judged.
+  Judge judge_of(int output) const {
+    const Format stored = format_of(element[output]);
+    return {{stored, store_rounds(compute, stored)}, false, fp64_doubt_ulp};
+  }
+
   OPBOUND_HD std::uint64_t index_of(std::int64_t k) const {
     return static_cast<std::uint64_t>(k) * every;
   }
 };
 
-/// What sweeping elements [first, first + count) found of one output. On the device the addresses
+/// What sweeping some runs of elements found of one output. On the device the addresses
 /// are the device's.
 struct SweepResult {
   Tally* runs;                ///< one of each run of elements

@@ -89,9 +89,10 @@ BlockChoice choose_blocks(const PassInfo& pass, const Sizes& sizes,
   return chosen;
 }
 
-/// Elements that the ladder decided, or could not, join the tally one by one.
+}  // namespace
+
 void join(FirstRung& o) {
-  o.tally.undecided = 0;
+  o.tally.undecided -= o.open.size();  // what is left had no room in `open`
   for (std::size_t k = 0; k < o.open.size(); ++k) {
     const Tally one = Tally::of(o.judge.of(o.elements[k], true), o.open[k], o.judge.most_doubt_ulp);
     if (one.numbers != 0) ++o.histogram[UlpHistogram::entry_of(one.worst_error)];
@@ -99,8 +100,6 @@ void join(FirstRung& o) {
     if (o.tally.worst == o.open[k]) o.worst = o.elements[k];
   }
 }
-
-}  // namespace
 
 OutputCheck check_of(const Tally& t, const UlpHistogram::Counts& histogram,
                      const JudgedElement& worst) {
@@ -164,6 +163,7 @@ void climb(const Op& op, const Call& call, std::vector<FirstRung>& outputs, int 
     o.left.resize(o.open.size());
     std::iota(o.left.begin(), o.left.end(), std::size_t{0});
     drop_closed(o, false);
+    o.sent_to_mpfr = o.left.size();
   }
   const auto all_done = [&] {
     return std::all_of(outputs.begin(), outputs.end(),

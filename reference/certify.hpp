@@ -44,7 +44,8 @@ struct FirstRung {
   JudgedElement worst{};           ///< the tally's worst element
   std::vector<std::int64_t> open;  ///< indices, rising
   std::vector<JudgedElement> elements;
-  std::vector<std::size_t> left;  ///< places in `open` that no rung has closed yet
+  std::vector<std::size_t> left;   ///< places in `open` that no rung has closed yet
+  std::uint64_t sent_to_mpfr = 0;  ///< open elements that double-double did not close
   std::uint64_t by_theorem = 0;
   bool is_of_every_order = false;  ///< fp64 references and bounds for every order of summation
 };
@@ -69,6 +70,9 @@ OutputCheck check_of(const Tally& tally, const UlpHistogram::Counts& histogram,
 /// enough to judge them, or as sharp as `most_bits` make them.
 std::vector<FirstRung> judged_elements(const Op& op, const Call& call, const BoundArrays& bounds,
                                        int most_bits = 4096);
+
+/// What was open joins the tally, one by one in the order of `open`.
+void join(FirstRung& output);
 
 /// Tallies of runs merged level by level into one.
 Tally merged(std::vector<Tally> tallies);

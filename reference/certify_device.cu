@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/device_call.hpp"
+#include "ops/sweep.hpp"
 #include "ops/team.hpp"
 #include "reference/device_tally.hpp"
 
@@ -157,7 +158,7 @@ std::vector<FirstRung> first_rung_on_device(const Op& op, const Call& there,
   for (FirstRung& o : outputs) {
     o.is_of_every_order = is_whole;
     if (is_whole) {
-      o.judge.most_doubt_ulp = 0x1p-5;
+      o.judge.most_doubt_ulp = fp64_doubt_ulp;
       o.judge.sharpens_doubts = false;
     }
     tally_all(proof.of(o), o);

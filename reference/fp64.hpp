@@ -16,6 +16,13 @@ struct Fp64 {
   double value = 0;
 };
 
+/// Errors of Fp64's functions in units of u |exact|, u = 2^-53, derived above each.
+struct Fp64Facts {
+  static constexpr double exp = 2.5, erfcx = 2.5, erfc = 9;
+  static constexpr double exp_underflow = 0x1p-1020;  ///< below -708, where exp gives 0
+  static constexpr double erfc_underflow = 0x1p-978;  ///< from 26 on, where erfc gives 0
+};
+
 OPBOUND_HD constexpr double to_double(Fp64 x) { return x.value; }
 
 OPBOUND_HD constexpr Fp64 operator-(Fp64 x) { return {-x.value}; }
@@ -44,8 +51,8 @@ struct Conversion<Fp64> {
 /// 2^-98 |k|: below 0.01. q = e^r - 1 to degree 6 (the next term is 2^-64) and four roundings of
 /// it, each 0.006: 0.03. M = 2^(j/64) - 1 is a pair; M + (q + M q): the inner sums are 0.006 and
 /// less, the sum with M is rounded once, 0.42 at most, and once more with 1: 1 where the result is
-/// 1 or more, and the halved units below it 2. In all below 2.5. Below 2^-1022 the scaling rounds
-/// once more, at most 2^-1075.
+/// 1 or more, and the halved units below it 2. In all below 2.5. Below -708 the result is 0,
+/// and the exact one below 2^-1021.
 OPBOUND_HD inline Fp64 exp(Fp64 x) {
   namespace dd = double_double;
   if (!(x.value < 709.5)) return {x.value != x.value ? x.value : detail::infinite};
@@ -101,9 +108,9 @@ struct Facts<Fp64> : detail::RoundedFacts<fp64> {
     constexpr double slack = 1 + 0x1p-40;
     switch (f) {
       case Function::exp:
-        return {2.5 * u * slack, 0x1p-1020};
+        return {Fp64Facts::exp * u * slack, Fp64Facts::exp_underflow};
       case Function::erfc:
-        return {9 * u * slack, 0x1p-978};
+        return {Fp64Facts::erfc * u * slack, Fp64Facts::erfc_underflow};
       default:
         return {detail::infinite, detail::infinite};
     }

@@ -125,31 +125,36 @@ OneElement one_element(const CaseSpec& spec, const Sweep& sweep, std::int64_t k)
   return one;
 }
 
-/// Element k as double-double or MPFR decides it.
-JudgedElement decided(const CaseSpec& spec, const Sweep& sweep, int output, std::int64_t k) {
+/// Element k as double-double or MPFR decides it, and whether MPFR did.
+struct Decided {
+  JudgedElement element{};
+  bool by_mpfr = false;
+};
+Decided decided(const CaseSpec& spec, const Sweep& sweep, int output, std::int64_t k) {
   const OneElement one = one_element(spec, sweep, k);
   spec.op->run(one.call);
   Contract own;
   own.variants = {spec.variant};
   for (const FirstRung& o : judged_elements(*spec.op, one.call, bounds_of(*spec.op, one.call, own)))
-    if (o.tensor == output) return o.elements.front();
+    if (o.tensor == output) return {o.elements.front(), o.sent_to_mpfr > 0};
   detail::require(false, "a swept output is judged");
   return {};
 }
 
-/// What fp64 left open joins the tally.
-void close(const CaseSpec& spec, const Sweep& sweep, const Judge& judge, FirstRung& o) {
-  o.elements.resize(o.open.size());
+/// What fp64 left open is decided, and joins the tally. How many elements MPFR took.
+std::uint64_t close_open(const CaseSpec& spec, const Sweep& sweep, FirstRung& o) {
+  std::vector<Decided> found(o.open.size());
   parallel_for(std::ssize(o.open), 1024, [&](std::int64_t k) {
     const auto place = static_cast<std::size_t>(k);
-    o.elements[place] = decided(spec, sweep, o.tensor, o.open[place]);
+    found[place] = decided(spec, sweep, o.tensor, o.open[place]);
   });
-  o.tally.undecided -= o.open.size();
-  for (std::size_t k = 0; k < o.open.size(); ++k) {
-    const Tally t = Tally::of(judge.of(o.elements[k], true), o.open[k], judge.most_doubt_ulp);
-    if (t.numbers != 0) ++o.histogram[UlpHistogram::entry_of(t.worst_error)];
-    o.tally.add(t);
+  std::uint64_t by_mpfr = 0;
+  for (const Decided& d : found) {
+    o.elements.push_back(d.element);
+    by_mpfr += d.by_mpfr ? 1 : 0;
   }
+  join(o);
+  return by_mpfr;
 }
 
 std::string input_text(const CaseSpec& spec, const Sweep& sweep) {
@@ -164,20 +169,18 @@ std::string input_text(const CaseSpec& spec, const Sweep& sweep) {
 }
 
 Record swept_record(const CaseSpec& spec, const Provider& provider, const Sweep& sweep,
-                    const Judge& judge, FirstRung& o) {
-  const auto opened = o.open.size();
-  close(spec, sweep, judge, o);
+                    FirstRung& o) {
+  const std::uint64_t opened = o.tally.undecided;  // some may have had no room in `open`
+  const std::uint64_t by_mpfr = close_open(spec, sweep, o);
   if (o.tally.worst >= 0) {
-    o.worst = decided(spec, sweep, o.tensor, o.tally.worst);
-    o.tally.worst_ratio = std::max(o.tally.worst_ratio, judge.of(o.worst, true).ratio);
+    o.worst = decided(spec, sweep, o.tensor, o.tally.worst).element;
+    o.tally.worst_ratio = std::max(o.tally.worst_ratio, o.judge.of(o.worst, true).ratio);
   }
   OutputCheck c = check_of(o.tally, o.histogram, o.worst);
   c.tensor = o.tensor;
   c.rungs.fp64 = c.counts.checked - opened;
-  for (const JudgedElement& e : o.elements) {
-    const bool is_double_double = e.exact.radius > 0;  // MPFR ends with a midpoint too
-    ++(is_double_double ? c.rungs.dd : c.rungs.mpfr);
-  }
+  c.rungs.mpfr = by_mpfr;
+  c.rungs.dd = o.open.size() - by_mpfr;
   Record r = record_of(spec, provider, c);
   r.inputs.input = input_text(spec, sweep);
   r.contract = std::string(spec.op->variants[static_cast<std::size_t>(spec.variant)].name) +
@@ -233,9 +236,8 @@ std::vector<Record> run_sweep(const CaseSpec& spec, const Provider& provider, st
                       : sweep_on_host(*spec.op, sweep, output, count, progress);
     const std::chrono::duration<double, std::milli> elapsed =
         std::chrono::steady_clock::now() - start;
-    const Format f = format_of(sweep.element[static_cast<std::size_t>(output)]);
-    const Judge judge{{f, store_rounds(sweep.compute, f)}, false, sweep_doubt_ulp};
-    records.push_back(swept_record(spec, provider, sweep, judge, o));
+    o.judge = sweep.judge_of(output);
+    records.push_back(swept_record(spec, provider, sweep, o));
     records.back().time_ms = elapsed.count();
   }
   return records;

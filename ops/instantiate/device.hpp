@@ -6,6 +6,7 @@
 #include <array>
 #include <concepts>
 
+#include "bounds/product.hpp"
 #include "bounds/tracked_double_double.hpp"
 #include "ops/cuda.hpp"
 #include "ops/instantiate/theorem.hpp"
@@ -108,8 +109,7 @@ __global__ void device_quick_verdict(Problem<Op> problem, Format compute, Format
   for (std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; row < rows;
        row += threads) {
     const auto v = Check::verdict(problem, compute, stored, memory, row);
-    using Verdict = typename Check::RowVerdict;
-    if (v != Verdict::passes) atomicAdd(&counts[v == Verdict::fails ? 0 : 1], 1ULL);
+    if (v != RowVerdict::passes) atomicAdd(&counts[v == RowVerdict::fails ? 0 : 1], 1ULL);
   }
 }
 
@@ -223,9 +223,7 @@ struct DeviceOf {
         const auto output = static_cast<std::size_t>(Part::outputs[0]);
         detail::device_certified<Certified><<<detail::grid_of(blocks), Certified::threads>>>(
             problem, operands.template as<double>(),
-            typename Certified::Results{bound[output], reference[output], c.compute.unit_roundoff(),
-                                        c.compute.eta(), c.compute.largest()},
-            blocks);
+            typename Certified::Results{bound[output], reference[output], c.compute}, blocks);
         OPBOUND_CUDA_CHECK(cudaGetLastError());
       }
     });

@@ -160,8 +160,7 @@ bool with_swept_elements(const Sweep& sweep, int wanted, F f) {
   bool found = false;
   for_each_swept<Pass>([&]<class Part, int output>() {
     if (output != wanted) return;
-    const Format stored = format_of(sweep.element[output]);
-    const Judge judge{{stored, store_rounds(sweep.compute, stored)}, false, sweep_doubt_ulp};
+    const Judge judge = sweep.judge_of(output);
     Problem<Op> problem{from_bytes<typename Op::Attributes>(sweep.attributes), sweep.variant, {}};
     problem.sizes.fill(1);
     if (sweep.compute != fp32) return;

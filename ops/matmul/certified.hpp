@@ -1,6 +1,7 @@
 // A large product judged in fp64: exact values with radii, gauges, and a bound of every order.
 #pragma once
 
+#include "bounds/product.hpp"
 #include "ops/io.hpp"
 #include "ops/matmul.hpp"  // IWYU pragma: keep
 #include "ops/op.hpp"
@@ -8,16 +9,8 @@
 namespace opbound {
 
 #ifdef __CUDACC__
-/// Every element's S = sum a b and M = sum |a b| in fp64, tile by tile, by fused multiply-adds.
-///
-///   reference  |S' - S| <= k 2^-53 M (1 + k 2^-53)      (Higham 2002, 3.1, one rounding a term)
-///   gauge      M
-///   bound      |fl - S| <= (k u (1 + u)) M + k eta (1 + k u), for every order of the sum and
-///              products fused or rounded: (k - 1) u of the rounded products' magnitudes (Jeannerod
-///              and Rump 2013), which are at most (1 + u) M + k eta, and u M + k eta of their own.
-///
-/// M' itself is below M by at most the same k 2^-53. Operands must be exact in fp64, which every
-/// format's values are.
+/// Every element's sums of a b and |a b| in fp64, tile by tile, by fused multiply-adds, and what
+/// bounds/product.hpp makes of them. `operands`: a, row by row, then b; `shared`: a slice of each.
 struct matmul::forward::elements::certified {
   static constexpr int rows = 128, columns = 64, depth = 16, own_rows = 8, own_columns = 4;
   static constexpr int threads = rows / own_rows * (columns / own_columns);
@@ -46,7 +39,7 @@ struct matmul::forward::elements::certified {
   struct Results {
     DeviceBound bound;
     DeviceReference reference;
-    double u, eta, largest;  ///< of the kernel's compute format
+    Format compute;  ///< of the kernel
   };
 
   __device__ static void run(const Problem<matmul>& p, const double* operands, const Results& to,
@@ -106,23 +99,11 @@ struct matmul::forward::elements::certified {
 
   __device__ static void leave(const Results& to, std::int64_t e, std::int64_t k, double sum,
                                double size) {
-    const double terms = static_cast<double>(k), tiny = terms * 0x1p-53;
-    const double most = size * (1 + 2 * tiny);  // M
-    const double radius = detail::up(tiny * (1 + tiny) * most);
-    const double bound =
-        detail::up(terms * (to.u * (1 + to.u) * most + to.eta * (1 + terms * to.u)));
-    // NaN is one in every order: fp64 sums of finite operands are finite. An infinity is exact, but
-    // partial sums may overflow to the other one; so may those of finite terms.
-    const bool is_nan = sum != sum, is_finite = most < detail::infinite;
-    const bool may_overflow = !(most * (1 + terms * to.u) <= to.largest);
-    const Exact::Class kind = is_nan      ? Exact::Class::nan
-                              : is_finite ? Exact::Class::finite
-                              : sum > 0   ? Exact::Class::plus_infinity
-                                          : Exact::Class::minus_infinity;
-    to.reference.exact[e] = {sum, 0, is_finite ? radius : 0, kind};
-    to.reference.gauge[e] = most;
-    to.bound.value[e] = sum;
-    to.bound.radius[e] = is_nan ? 0 : may_overflow ? detail::infinite : bound;
+    const ProductElement element(static_cast<double>(k), sum, size, to.compute);
+    to.reference.exact[e] = element.exact;
+    to.reference.gauge[e] = element.gauge;
+    to.bound.value[e] = element.value;
+    to.bound.radius[e] = element.bound;
   }
 };
 #endif

@@ -1,6 +1,7 @@
 // A product checked against a few random vectors (Freivalds 1979), with a derived rounding bound.
 #pragma once
 
+#include "bounds/product.hpp"
 #include "bounds/tally.hpp"
 #include "ops/io.hpp"
 #include "ops/matmul.hpp"  // IWYU pragma: keep
@@ -9,20 +10,11 @@
 namespace opbound {
 
 #ifdef __CUDACC__
-/// d v against a (b v) for v of random signs, several at once, in fp64. Of row i, with K = k u (1 +
-/// u) and tiny = k eta (1 + k u) as in certified.hpp, u_d and eta_d of the store of d:
-///
-///   |(d v)_i - (a b v)_i| <= K Q_i + n tiny + u_d D_i + n eta_d,
-///   Q_i = sum_t |a_it| sum_j |b_tj|,  D_i = sum_j |d_ij|,
-///
-/// for every kernel of any order; fp64's own errors, at most (2 n + k) 2^-53 (Q_i + D_i), come on
-/// top, twice, since Q and D are themselves such sums. A row with an element that is off by more
-/// than this slack passes a vector with probability at most 1/2: whatever the other signs are, the
-/// two signs of that element give values more than two slacks apart. `vectors` independent ones
-/// miss it with probability 2^-vectors.
+/// d v against a (b v) for v of random signs, several at once, in fp64: bounds/product.hpp's rows.
+/// A row that is wrong enough is missed with probability 2^-vectors. `memory`: for each row of b,
+/// of a and of d its sums with the vectors, then a magnitude.
 struct matmul::forward::elements::freivalds {
   static constexpr int vectors = quick_check_vectors;
-  enum class RowVerdict { passes, fails, unjudged };
 
   static bool serves(const Problem<matmul>& p) { return certified::serves(p); }
   /// Doubles of memory: of b, of a and of d, for each of their rows the sums and a magnitude.
@@ -75,26 +67,19 @@ struct matmul::forward::elements::freivalds {
 
   static std::int64_t rows_of(const Sizes& s, int step) { return step == 0 ? s[2] : s[0]; }
 
-  /// What is to be said of row i after all steps. Of a row that is not finite, nothing, unless
-  /// finite operands cannot have overflowed.
+  /// What all vectors together say of row i after all steps.
   __device__ static RowVerdict verdict(const Problem<matmul>& p, const Format& compute,
                                        const Format& stored, const double* memory, std::int64_t i) {
-    const double n = static_cast<double>(p.sizes[1]), k = static_cast<double>(p.sizes[2]);
-    const double u = compute.unit_roundoff();
     const double* const of_a = memory + (p.sizes[2] + i) * width;
     const double* const of_d = of_a + p.sizes[0] * width;
-    const double q = of_a[vectors], size = of_d[vectors];
-    const double tiny = k * compute.eta() * (1 + k * u);
-    const double slack = detail::up(k * u * (1 + u) * q + n * tiny + stored.unit_roundoff() * size +
-                                    n * stored.eta() + (2 * n + k) * 0x1p-52 * (q + size));
-    if (!(slack < detail::infinite)) {
-      const bool may_overflow =
-          !(q * (1 + k * u) <= compute.largest()) || !(q * (1 + k * u) <= stored.largest());
-      return may_overflow ? RowVerdict::unjudged : RowVerdict::fails;
+    const ProductRow row(static_cast<double>(p.sizes[2]), static_cast<double>(p.sizes[1]),
+                         of_a[vectors], of_d[vectors], compute, stored);
+    RowVerdict all = RowVerdict::passes;
+    for (int v = 0; v < vectors; ++v) {
+      const RowVerdict one = row.of(of_d[v], of_a[v]);
+      if (one != RowVerdict::passes) all = one;
     }
-    for (int v = 0; v < vectors; ++v)
-      if (!(fabs(of_d[v] - of_a[v]) <= slack)) return RowVerdict::fails;
-    return RowVerdict::passes;
+    return all;
   }
 
  private:
