@@ -1,5 +1,6 @@
 // What is certain of a tracked infinity, NaN or 0, and of what an operation makes of them: it is
-// the same in every execution and over the extended reals, or nothing is claimed.
+// the same in every execution and over the extended reals, or nothing is claimed; but of what
+// overflows, or may, that it is large.
 #pragma once
 
 #include "bounds/facts.hpp"
@@ -17,6 +18,23 @@ OPBOUND_HD bool is_exact_infinity(Tracked<T, K> x) {
   return x.radius == 0 && x.spread == 0 && !is_finite(to_double(x)) && to_double(x) == to_double(x);
 }
 
+/// May a value of T be known as large only?
+template <class T>
+inline constexpr bool may_be_beyond = requires {
+  Facts<T>::format.largest();
+};
+
+/// Overflowed, or may have in another execution: an infinity whose radius is neither 0 nor infinite
+/// says that every execution's value, and the exact one, have its sign and are at least `least`.
+/// `pivot` aside it says nothing else.
+template <class T, class K>
+OPBOUND_HD bool is_beyond(Tracked<T, K> x) {
+  if constexpr (may_be_beyond<T>)
+    return x.radius > 0 && x.radius < infinite && magnitude_bits(to_double(x)) == infinity_bits;
+  else
+    return false;
+}
+
 /// NaN in every execution: an input, or what exact infinities and zeros make.
 template <class T, class K>
 OPBOUND_HD bool is_certain_nan(Tracked<T, K> x) {
@@ -32,7 +50,8 @@ OPBOUND_HD bool is_finite_everywhere(Tracked<T, K> x) {
 /// Has every execution's value, and the exact one, this sign, none being 0?
 template <class T, class K>
 OPBOUND_HD bool has_certain_sign(Tracked<T, K> x) {
-  return is_exact_infinity(x) || (is_finite_everywhere(x) && x.radius < x.near() * shrink);
+  return is_exact_infinity(x) || is_beyond(x) ||
+         (is_finite_everywhere(x) && x.radius < x.near() * shrink);
 }
 
 /// An infinity stays one whatever finite value is added, infinity - infinity is NaN; of anything
@@ -75,6 +94,14 @@ OPBOUND_HD Tracked<T, K> not_finite(T value, bool is_certain) {
   r.radius = is_certain && is_ieee ? 0 : infinite;
   if constexpr (K::foreign) r.spread = r.radius;
   return r;
+}
+
+/// What a kernel's result claims at last: of one that is only known to be large, nothing; our own
+/// NaN is one in every execution, its bits are known.
+template <class T, class K>
+OPBOUND_HD double claimed_radius(Tracked<T, K> x) {
+  if (is_beyond(x)) return infinite;
+  return !K::foreign && to_double(x) != to_double(x) ? 0 : x.radius;
 }
 
 }  // namespace detail

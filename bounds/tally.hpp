@@ -6,28 +6,9 @@
 #include <cstdint>
 
 #include "bounds/judge.hpp"
-#include "ops/tensor.hpp"
 #include "reports/ulp_histogram.hpp"
 
 namespace opbound {
-
-/// What element `index` with these bits adds to a tensor's hash: splitmix64 (Steele, Lea and Flood
-/// 2014) of both, so that the sum, in whatever order, tells tensors apart.
-OPBOUND_HD constexpr std::uint64_t element_hash(std::int64_t index, std::uint64_t bits) {
-  const auto mix = [](std::uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  };
-  return mix(bits + mix((static_cast<std::uint64_t>(index) + 1) * 0x9e3779b97f4a7c15ULL));
-}
-
-/// The bits of an element of a tensor, every NaN canonical.
-OPBOUND_HD inline std::uint64_t canonical_bits(const TensorView& view, std::int64_t i) {
-  return is_float(view.element)
-             ? encode(format_of(view.element), view.at(i))
-             : static_cast<std::uint64_t>(load_index(view.element, view.data, view.offset(i)));
-}
 
 /// Counts and sums over judged elements. Statistics are over elements whose exact and got value are
 /// numbers.
@@ -47,26 +28,31 @@ struct Tally {
 
   OPBOUND_HD std::uint64_t checked() const { return within + exceeds + undecided + vacuous; }
 
-  /// One element alone.
-  OPBOUND_HD static Tally of(const Judgement& j, std::int64_t index, double most_doubt_ulp) {
-    Tally t;
-    t.within = j.verdict == Verdict::within ? 1 : 0;
-    t.exceeds = j.verdict == Verdict::exceeds ? 1 : 0;
-    t.vacuous = j.verdict == Verdict::vacuous ? 1 : 0;
-    t.undecided = 1 - t.within - t.exceeds - t.vacuous;
-    t.nonfinite_mismatch = j.nonfinite_mismatch ? 1 : 0;
-    t.worst = index;
-    t.worst_rank = t.exceeds != 0 ? 3 : t.undecided != 0 ? 2 : t.within != 0 ? 1 : 0;
-    t.worst_ratio = t.worst_rank == 0 ? 0 : j.ratio;
-    t.worst_error = std::isnan(j.error_ulp) ? 0 : std::fabs(j.error_ulp);
-    if (!(j.error_doubt_ulp <= most_doubt_ulp)) return t;
-    if (!std::isfinite(j.error_ulp) || !std::isfinite(j.acceptable)) return t;
-    t.numbers = 1;
-    t.acceptable_sum = t.acceptable_max = j.acceptable;
-    t.error_sum = t.error_max = t.worst_error;
-    t.signed_sum = j.error_ulp;
-    t.square_sum = j.error_ulp * j.error_ulp;
-    return t;
+  /// One element more; false where it has no part in the statistics.
+  OPBOUND_HD bool take(const Judgement& j, std::int64_t index, double most_doubt_ulp) {
+    const bool is_within = j.verdict == Verdict::within, is_beyond = j.verdict == Verdict::exceeds;
+    const bool is_vacuous = j.verdict == Verdict::vacuous;
+    within += is_within ? 1 : 0;
+    exceeds += is_beyond ? 1 : 0;
+    vacuous += is_vacuous ? 1 : 0;
+    undecided += is_within || is_beyond || is_vacuous ? 0 : 1;
+    nonfinite_mismatch += j.nonfinite_mismatch ? 1 : 0;
+    const double error = std::isnan(j.error_ulp) ? 0 : std::fabs(j.error_ulp);
+    take_worst(is_beyond    ? 3
+               : is_vacuous ? 0
+               : is_within  ? 1
+                            : 2,
+               is_vacuous ? 0 : j.ratio, error, index);
+    if (!(j.error_doubt_ulp <= most_doubt_ulp)) return false;
+    if (!std::isfinite(j.error_ulp) || !std::isfinite(j.acceptable)) return false;
+    ++numbers;
+    acceptable_sum += j.acceptable;
+    acceptable_max = std::fmax(acceptable_max, j.acceptable);
+    error_sum += error;
+    error_max = std::fmax(error_max, error);
+    signed_sum += j.error_ulp;
+    square_sum += j.error_ulp * j.error_ulp;
+    return true;
   }
 
   OPBOUND_HD void add(const Tally& o) {
@@ -84,20 +70,31 @@ struct Tally {
     error_max = std::fmax(error_max, o.error_max);
     signed_sum += o.signed_sum;
     square_sum += o.square_sum;
-    if (!o.is_worse_than(*this)) return;
-    worst = o.worst;
-    worst_rank = o.worst_rank;
-    worst_ratio = o.worst_ratio;
-    worst_error = o.worst_error;
+    if (o.worst >= 0) take_worst(o.worst_rank, o.worst_ratio, o.worst_error, o.worst);
   }
 
  private:
-  OPBOUND_HD bool is_worse_than(const Tally& o) const {
-    if (worst_rank != o.worst_rank) return worst_rank > o.worst_rank;
-    if (worst_ratio != o.worst_ratio) return worst_ratio > o.worst_ratio;
-    if (worst_error != o.worst_error) return worst_error > o.worst_error;
-    return worst < o.worst;
+  OPBOUND_HD void take_worst(int rank, double ratio, double error, std::int64_t index) {
+    if (rank < worst_rank) return;
+    if (rank == worst_rank && !(ratio > worst_ratio)) {
+      if (ratio < worst_ratio || error < worst_error) return;
+      if (error == worst_error && index > worst) return;
+    }
+    worst = index;
+    worst_rank = rank;
+    worst_ratio = ratio;
+    worst_error = error;
   }
+};
+
+/// Where the tallies of an output's runs go, and what is counted beside them; on the device the
+/// addresses are the device's.
+struct TallyResult {
+  Tally* runs;                ///< one of each run of elements
+  std::uint64_t* histogram;   ///< UlpHistogram::most_entries; added to
+  std::int64_t* open;         ///< indices of open elements, in no order
+  std::uint64_t* open_count;  ///< added to, also beyond the room in `open`
+  std::uint64_t open_room;
 };
 
 /// How a team merges tallies.
@@ -127,112 +124,5 @@ OPBOUND_HD Tally tally_run(const Team& team, std::int64_t run, std::int64_t coun
   return team.template reduce<Merge>(left < run_length ? left : run_length,
                                      [&](std::int64_t k) { return term(first + k); });
 }
-
-/// One element with everything that judges it.
-struct JudgedElement {
-  double got;
-  double value;   ///< of the kernel's bound run
-  double radius;  ///< bound before the store
-  Exact exact;
-  double gauge;
-};
-
-/// How the elements of one output are judged.
-struct Judge {
-  Store store;
-  bool is_integer;  ///< integers and booleans are right or wrong
-  double most_doubt_ulp =
-      0x1p-16;                  ///< a table prints four digits; an error known worse is not told
-  bool sharpens_doubts = true;  ///< and is open until it is
-
-  /// `is_final`: no sharper reference will come.
-  OPBOUND_HD Judgement of(const JudgedElement& e, bool is_final) const {
-    if (is_integer) return of_integer(e);
-    // Of a kernel that gives NaN no number is claimed; NaN is, where every execution gives it.
-    const bool is_nan = std::isnan(e.value);
-    const double radius = is_nan ? rounding::infinite : e.radius;
-    Judgement j = judge(e.exact, radius, e.gauge, e.got, store, is_nan && e.radius == 0);
-    if (is_final && j.verdict == Verdict::undecided && std::isinf(radius))
-      j.verdict = Verdict::vacuous;  // nothing is claimed, whatever the exact value may be
-    if (j.verdict == Verdict::exceeds && is_infinity_of_the_algorithm(e))
-      j.verdict = Verdict::vacuous;
-    return j;
-  }
-
-  /// An element's share of the first tally, index and hashes aside.
-  template <class Decided, class Open>
-  OPBOUND_HD Tally first(const JudgedElement& e, std::int64_t index, Decided decided,
-                         Open open) const {
-    const Judgement j = of(e, false);
-    Tally t;
-    if (is_open(j, false)) {
-      t.undecided = 1;
-      open();
-      return t;
-    }
-    t = Tally::of(j, index, most_doubt_ulp);
-    if (t.numbers != 0) decided(t.worst_error);
-    return t;
-  }
-
-  /// Would a sharper reference say more of it?
-  OPBOUND_HD bool is_open(const Judgement& j, bool is_final) const {
-    const bool is_doubtful = !is_final && sharpens_doubts && !(j.error_doubt_ulp <= most_doubt_ulp);
-    return j.verdict == Verdict::undecided || is_doubtful;
-  }
-
- private:
-  /// Does every execution of the algorithm give the infinity that was got? What an algebraic
-  /// identity makes of infinities may differ from the definition: x (r^2 sum g x) is infinite for r
-  /// = infinity where sum g (x r) is NaN. Then neither is held against a kernel.
-  OPBOUND_HD bool is_infinity_of_the_algorithm(const JudgedElement& e) const {
-    if (!std::isinf(e.value) || e.radius != 0) return false;
-    const auto kind = e.value > 0 ? Exact::Class::plus_infinity : Exact::Class::minus_infinity;
-    const Exact infinity{e.value, 0, 0, kind};
-    return rounding::judge_special(infinity, 0, e.got, store, true).verdict == Verdict::within;
-  }
-
-  OPBOUND_HD static Judgement of_integer(const JudgedElement& e) {
-    Judgement j;
-    j.error_ulp = e.got - e.exact.high;
-    j.verdict = j.error_ulp == 0 ? Verdict::within : Verdict::exceeds;
-    j.ratio = j.error_ulp == 0 ? 0 : rounding::infinite;
-    return j;
-  }
-};
-
-/// One output tensor with what judges it; the arrays are row-major.
-struct JudgedOutput {
-  TensorView view;
-  const double* value;
-  const double* radius;
-  const Exact* exact;
-  const double* gauge;
-  Judge judge;
-
-  OPBOUND_HD JudgedElement element(std::int64_t i) const {
-    return {view.at(i), value[i], radius[i], exact[i], gauge[i]};
-  }
-
-  /// An element's share of the first tally: one that is open says only that. Calls decided(size of
-  /// its error, ulp) or open().
-  template <class Decided, class Open>
-  OPBOUND_HD Tally first(std::int64_t i, Decided decided, Open open) const {
-    Tally t = judge.first(element(i), i, decided, open);
-    t.hash = element_hash(i, canonical_bits(view, i));
-    t.proof_hash = proof_of(i);
-    return t;
-  }
-
- private:
-  OPBOUND_HD std::uint64_t proof_of(std::int64_t i) const {
-    constexpr Format f = fp64;  // in device memory too
-    std::uint64_t h = element_hash(i, static_cast<std::uint64_t>(exact[i].kind));
-    for (const double x :
-         {value[i], radius[i], exact[i].high, exact[i].low, exact[i].radius, gauge[i]})
-      h = element_hash(i, h ^ encode(f, x));
-    return h;
-  }
-};
 
 }  // namespace opbound

@@ -16,12 +16,14 @@
 // may have underflowed.
 //
 // A value that is not finite has radius 0 where it is the same in every execution, because exact
-// infinities or certain NaNs made it, else infinity: then nothing is claimed of it.
+// infinities or certain NaNs made it; where it overflowed, or may have, the least magnitude that it
+// and the exact value have (bounds/beyond.hpp); else infinity: then nothing is claimed of it.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
 
+#include "bounds/beyond.hpp"
 #include "bounds/facts.hpp"
 #include "bounds/radius.hpp"
 #include "bounds/special_values.hpp"
@@ -92,7 +94,8 @@ OPBOUND_HD Tracked<T, K> finish(T value, Propagated p, LocalError theirs, LocalE
     const double mine = exact ? 0 : local_term(ours, size, 0);
     r.radius = up(p.radius + local);
     r.spread = up(p.spread + local + mine);
-    if (!(size + r.spread <= Facts<T>::format.largest())) r.radius = r.spread = infinite;
+    if (!(size + r.spread <= Facts<T>::format.largest()))
+      return beyond<T, K>(value, to_double(value) < 0, size - up(r.spread + r.radius));
   } else {
     r.radius = up(p.radius + (exact ? 0 : local_term(ours, size, 0)));
   }
@@ -107,8 +110,10 @@ OPBOUND_HD Tracked<T, K> finish(T value, Propagated p, LocalError theirs, LocalE
 template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> operator+(Tracked<T, K> a, Tracked<T, K> b) {
   const T sum = a.value + b.value;
-  if (!detail::is_finite(to_double(sum)))
-    return detail::not_finite<T, K>(sum, detail::is_certain_sum(a, b));
+  if (!detail::is_finite(to_double(sum))) {
+    if (detail::is_certain_sum(a, b)) return detail::not_finite<T, K>(sum, true);
+    return detail::overflowed_sum(sum, a, b);
+  }
   // |(a' + b') - (a + b)| <= ra + rb
   return detail::finish<T, K>(sum, {a.radius + b.radius, a.spread + b.spread}, Facts<T>::add,
                               Facts<T>::add, Facts<T>::exact_sum(a.value, b.value, sum));
@@ -151,8 +156,10 @@ OPBOUND_HD Propagated propagate_product(Tracked<T, K> a, Tracked<T, K> b) {
 template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> operator*(Tracked<T, K> a, Tracked<T, K> b) {
   const T product = a.value * b.value;
-  if (!detail::is_finite(to_double(product)))
-    return detail::not_finite<T, K>(product, detail::is_certain_product(a, b));
+  if (!detail::is_finite(to_double(product))) {
+    if (detail::is_certain_product(a, b)) return detail::not_finite<T, K>(product, true);
+    return detail::overflowed_product(product, a, b);
+  }
   return detail::finish<T, K>(product, detail::propagate_product(a, b), Facts<T>::multiply,
                               Facts<T>::multiply,
                               Facts<T>::exact_product(a.value, b.value, product));
@@ -162,10 +169,13 @@ template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> b) {
   const T quotient = a.value / b.value;
   const double q = to_double(quotient);
-  if (!detail::is_finite(q))
-    return detail::not_finite<T, K>(quotient, detail::is_certain_quotient(a, b));
+  if (!detail::is_finite(q)) {
+    if (detail::is_certain_quotient(a, b)) return detail::not_finite<T, K>(quotient, true);
+    return detail::overflowed_quotient(quotient, a, b);
+  }
   if (detail::is_exact_infinity(b) && detail::is_finite_everywhere(a))
     return Tracked<T, K>(quotient);
+  if (detail::is_beyond(b)) return detail::not_finite<T, K>(quotient, false);
   // |a'/b' - a/b| <= (ra + |a'/b'| rb) / (|b'| - rb), |a'/b'| <= far(a) / near(b)
   const double lowest = b.near() * detail::shrink - b.radius;
   if (!(lowest > 0)) return detail::not_finite<T, K>(quotient, false);
@@ -246,6 +256,7 @@ OPBOUND_HD bool is_certainly_above(Tracked<T, K> a, Tracked<T, K> b) {
 /// is right only where that operand wins for certain. NaN wins over everything.
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> max(Tracked<T, K> a, Tracked<T, K> b) {
+  if (detail::is_beyond(a) || detail::is_beyond(b)) return detail::max_of_beyond(a, b);
   if (detail::is_certainly_above(a, b)) return a;
   if (detail::is_certainly_above(b, a)) return b;
   Tracked<T, K> r(max(a.value, b.value));

@@ -4,7 +4,8 @@
 // - a target equal to ignore_index: loss 0 and gradient 0, whatever the logits are;
 // - any other target outside the vocabulary: NaN, and so is all that it enters;
 // - a row whose maximum is not finite (all masked by -infinity, a +infinity, a NaN): NaN, as the
-//   formula with the maximum subtracted says;
+//   formula with the maximum subtracted says. logsumexp gives the maximum itself there: it has no
+//   x_t to subtract from it;
 // - mean over ignored rows only: NaN (0 / 0); their sum: 0.
 // The mean divides by the number of targets that are not ignored.
 //

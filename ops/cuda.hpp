@@ -121,6 +121,12 @@ class Memory {
   std::size_t bytes_ = 0, taken_ = 0;
 };
 
+/// Thread blocks for a loop in which each takes more than one in turn.
+inline unsigned grid_of(std::int64_t blocks) {
+  constexpr std::int64_t most = 1 << 16;
+  return static_cast<unsigned>(blocks < most ? blocks : most);
+}
+
 template <class T>
 Memory memory_for(std::int64_t count) {
   return Memory(static_cast<std::size_t>(count) * sizeof(T));

@@ -21,8 +21,10 @@ struct global_norm {
 
   enum { scaled, divided, plain };
   static constexpr std::array variants{
-      Variant{"scaled", "2^e sqrt(sum (g / 2^e)^2), 2^e <= max |g| < 2^(e + 1)"},
-      Variant{"divided", "m sqrt(sum (g / m)^2), m = max |g|"},
+      Variant{"scaled",
+              "2^e sqrt(sum (g / 2^e)^2), 2^e <= max |g| < 2^(e + 1); plain where max |g| "
+              "is 0 or not finite"},
+      Variant{"divided", "m sqrt(sum (g / m)^2), m = max |g|; plain where m is 0 or not finite"},
       Variant{"plain", "sqrt(sum g^2), which over- and underflows"}};
   static constexpr std::string_view refuses(const Attributes&, const Sizes& s) {
     return s[2] == 1 ? "" : "one = 1";

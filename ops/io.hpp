@@ -75,6 +75,7 @@ struct TrackedArray {
   double* value = nullptr;
   double* radius = nullptr;
   double* spread = nullptr;
+  bool is_scratch = false;  ///< read again as it was put; no result
 };
 
 /// A kernel run for its error bound. Outputs are kept before the store rounding.
@@ -87,7 +88,7 @@ struct TrackedIo {
     const TrackedArray& a = tracked[t];
     if (a.value == nullptr) return from<Tracked<T, K>>(tensors.load_at(t, i));
     auto x = from<Tracked<T, K>>(a.value[i]);  // rounded where the store is wider
-    x.radius = detail::up(x.radius + a.radius[i]);
+    x.radius = x.radius == 0 ? a.radius[i] : detail::up(x.radius + a.radius[i]);
     if constexpr (K::foreign) x.spread = a.spread[i];
     return x;
   }
@@ -103,11 +104,11 @@ struct TrackedIo {
     put(t, i, Tracked<T, K>(from<T>(static_cast<double>(value))));
   }
   OPBOUND_HD void put(int t, std::int64_t i, Tracked<T, K> x) const {
-    tracked[t].value[i] = to_double(x);
-    // our own kernel's NaN is one in every execution: its bits are known
-    const bool is_own_nan = !K::foreign && to_double(x) != to_double(x);
-    tracked[t].radius[i] = is_own_nan ? 0 : x.radius;
-    if constexpr (K::foreign) tracked[t].spread[i] = x.spread;
+    const TrackedArray& a = tracked[t];
+    const bool keeps = a.is_scratch && detail::is_beyond(x);
+    a.value[i] = to_double(x);
+    a.radius[i] = keeps ? x.radius : detail::claimed_radius(x);
+    if constexpr (K::foreign) a.spread[i] = x.spread;
   }
 };
 

@@ -42,7 +42,7 @@ struct OnlineSum {
   ///   |got - exact| <= sum_j w_j (((1 + e)(1 + u))^d_j exp(u (top - x_j)) (1 + u)^(n - 1) - 1)
   ///                    + underflow
   /// where a rescaling of k elements loses at most k h + eta, and n - 1 of them at most
-  /// n^2/2 h + n eta, grown as much as any element.
+  /// n^2/2 h + n eta. What is lost grows by roundings alone, since a factor is exp(<= 0) <= 1 + e.
   template <class F>
   static auto any_order(std::int64_t n, F term) {
     using State = decltype(term(std::int64_t{0}));
@@ -72,22 +72,24 @@ struct OnlineSum {
     const double by_sums = static_cast<double>(n - 1) * log1p(u);
     // what loading into T changes, in the exponent
     const auto load_error = [](double x) { return abs(to_double(from<T>(x)) - x); };
-    double radius = 0, spread = 0, largest_growth = 0;
+    double radius = 0, spread = 0;
     for (std::int64_t j = 0; j < n; ++j) {
       const auto leaf = term(j);
       if (leaf.top == -detail::infinite) continue;  // masked: 0 along every tree
       const auto above = std::lower_bound(values.begin(), values.end(), leaf.top, std::greater<>());
       const double loads = load_error(leaf.top) + load_error(total.top);
       const double d = total.top - leaf.top;
-      const double growth = static_cast<double>(above - values.begin()) * per_rescaling +
-                            u * (d + loads) + loads + by_sums;
-      const double w = exp(-d);
-      radius += w * (leaf.sum.size() * expm1(growth) + leaf.sum.radius * exp(growth));
-      spread += w * leaf.sum.spread * exp(growth);
-      largest_growth = largest_growth > growth ? largest_growth : growth;
+      const double rest =
+          static_cast<double>(above - values.begin()) * per_rescaling + u * loads + loads + by_sums;
+      // w (e^growth - 1), or without the 1 where e^growth may be larger than any number
+      const double growth = u * d + rest, grown = exp(rest - (1 - u) * d);
+      const double off = growth < 1 ? exp(-d) * expm1(growth) : grown;
+      radius += leaf.sum.size() * off + leaf.sum.radius * grown;
+      spread += leaf.sum.spread * grown;
     }
-    const double count = static_cast<double>(n);
-    radius += (count * count / 2 * exp_error.absolute + count * eta) * exp(largest_growth);
+    const double count = static_cast<double>(n), steps = static_cast<double>(values.size());
+    radius += (count * count / 2 * exp_error.absolute + count * eta) *
+              exp(steps * per_rescaling + by_sums);
     // w, expm1 and the sums here: below 2^-28 of themselves for n <= 2^20
     radius *= 1 + 0x1p-28;
     spread *= 1 + 0x1p-28;

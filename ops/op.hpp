@@ -108,7 +108,7 @@ struct QuickCheck {
 };
 
 struct Sweep;        // ops/sweep.hpp
-struct SweepResult;  // ops/sweep.hpp
+struct TallyResult;  // bounds/tally.hpp
 
 struct Op {
   std::string_view name;
@@ -157,9 +157,9 @@ struct Op {
   /// Runs [first, last) of elements of a sweep over one output (ops/sweep.hpp); false where that
   /// output is not elementwise. On the device: started, not waited for; null without CUDA.
   bool (*sweep)(const Sweep&, int output, std::int64_t count, std::int64_t first, std::int64_t last,
-                const SweepResult&);
+                const TallyResult&);
   bool (*sweep_on_device)(const Sweep&, int output, std::int64_t count, std::int64_t first,
-                          std::int64_t last, const SweepResult&);
+                          std::int64_t last, const TallyResult&);
 
   const PassInfo& pass(Direction d) const {
     return d == Direction::forward ? forward : backward.value();

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "bounds/tally.hpp"
+#include "bounds/judged.hpp"
 #include "ops/describe.hpp"
 #include "ops/op.hpp"
 #include "ops/precision.hpp"
@@ -58,16 +58,6 @@ struct Sweep {
   OPBOUND_HD std::uint64_t index_of(std::int64_t k) const {
     return static_cast<std::uint64_t>(k) * every;
   }
-};
-
-/// What sweeping some runs of elements found of one output. On the device the addresses
-/// are the device's.
-struct SweepResult {
-  Tally* runs;                ///< one of each run of elements
-  std::uint64_t* histogram;   ///< UlpHistogram::most_entries; added to
-  std::int64_t* open;         ///< places k of elements that fp64 leaves open
-  std::uint64_t* open_count;  ///< added to, also beyond the room in `open`
-  std::uint64_t open_room;
 };
 
 }  // namespace opbound

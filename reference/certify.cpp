@@ -14,8 +14,11 @@ namespace {
 /// A run of elements' tally, and by the way which are open and how large errors are.
 struct Run {
   Tally tally;
-  UlpHistogram::Counts histogram{};
-  std::vector<std::int64_t> open;
+  mutable UlpHistogram::Counts histogram{};
+  mutable std::vector<std::int64_t> indices;
+
+  void decided(double error) const { ++histogram[UlpHistogram::entry_of(error)]; }
+  void open(std::int64_t i) const { indices.push_back(i); }
 };
 
 void tally_all(const JudgedOutput& judged, FirstRung& to) {
@@ -23,18 +26,15 @@ void tally_all(const JudgedOutput& judged, FirstRung& to) {
   std::vector<Run> runs(static_cast<std::size_t>(runs_of(count)));
   parallel_for(std::ssize(runs), run_length, [&](std::int64_t r) {
     Run& run = runs[static_cast<std::size_t>(r)];
-    run.tally = tally_run(HostTeam<team_width>{}, r, count, [&](std::int64_t i) {
-      return judged.first(
-          i, [&](double error) { ++run.histogram[UlpHistogram::entry_of(error)]; },
-          [&] { run.open.push_back(i); });
-    });
-    std::sort(run.open.begin(), run.open.end());
+    run.tally = tally_run(HostTeam<team_width>{}, r, count,
+                          [&](std::int64_t i) { return judged.first(i, run); });
+    std::sort(run.indices.begin(), run.indices.end());
   });
   std::vector<Tally> tallies;
   for (const Run& run : runs) {
     tallies.push_back(run.tally);
     for (std::size_t k = 0; k < run.histogram.size(); ++k) to.histogram[k] += run.histogram[k];
-    to.open.insert(to.open.end(), run.open.begin(), run.open.end());
+    to.open.insert(to.open.end(), run.indices.begin(), run.indices.end());
   }
   to.tally = merged(std::move(tallies));
   if (to.tally.worst >= 0) to.worst = judged.element(to.tally.worst);
@@ -94,9 +94,9 @@ BlockChoice choose_blocks(const PassInfo& pass, const Sizes& sizes,
 void join(FirstRung& o) {
   o.tally.undecided -= o.open.size();  // what is left had no room in `open`
   for (std::size_t k = 0; k < o.open.size(); ++k) {
-    const Tally one = Tally::of(o.judge.of(o.elements[k], true), o.open[k], o.judge.most_doubt_ulp);
-    if (one.numbers != 0) ++o.histogram[UlpHistogram::entry_of(one.worst_error)];
-    o.tally.add(one);
+    const Judgement j = o.judge.of(o.elements[k], true);
+    if (o.tally.take(j, o.open[k], o.judge.most_doubt_ulp))
+      ++o.histogram[UlpHistogram::entry_of(std::fabs(j.error_ulp))];
     if (o.tally.worst == o.open[k]) o.worst = o.elements[k];
   }
 }

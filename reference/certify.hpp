@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bounds/tally.hpp"
+#include "bounds/judged.hpp"
 #include "ops/op.hpp"
 #include "reports/record.hpp"
 

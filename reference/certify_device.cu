@@ -1,8 +1,7 @@
 #include "reference/certify_device.hpp"
 
-#include <algorithm>
-
 #include "ops/device_call.hpp"
+#include "ops/instantiate/device_counts.hpp"
 #include "ops/sweep.hpp"
 #include "ops/team.hpp"
 #include "reference/device_tally.hpp"
@@ -10,36 +9,18 @@
 namespace opbound {
 namespace {
 
-using Counter = unsigned long long;  // what atomicAdd takes
-
-/// What judging one output leaves on the device.
-struct Found {
-  Counter* histogram;
-  std::int64_t* open;  ///< indices of open elements, in no order
-  Counter* open_count;
-};
-
-using Team = DeviceTeam<team_width, sizeof(Tally)>;
-
 __global__ void __launch_bounds__(team_width)
-    tally_elements(JudgedOutput judged, std::int64_t count, Tally* runs, Found found) {
+    tally_elements(JudgedOutput judged, std::int64_t count, TallyResult to) {
   __shared__ alignas(16) unsigned char lanes[team_width * sizeof(Tally)];
-  __shared__ unsigned histogram[UlpHistogram::most_entries];  // 64 bits would be a loop each
-  const Team team(lanes);
-  for (std::size_t k = threadIdx.x; k < UlpHistogram::most_entries; k += team_width)
-    histogram[k] = 0;
-  __syncthreads();
+  __shared__ detail::DeviceCounts::Shared histogram;
+  const DeviceTeam<team_width, sizeof(Tally)> team(lanes);
+  const detail::DeviceCounts counts(histogram, to);
   for (std::int64_t r = blockIdx.x; r < runs_of(count); r += gridDim.x) {
-    const Tally t = tally_run(team, r, count, [&](std::int64_t i) {
-      return judged.first(
-          i, [&](double error) { atomicAdd(&histogram[UlpHistogram::entry_of(error)], 1U); },
-          [&] { found.open[atomicAdd(found.open_count, Counter{1})] = i; });
-    });
-    if (threadIdx.x == 0) runs[r] = t;
+    const Tally t =
+        tally_run(team, r, count, [&](std::int64_t i) { return judged.first(i, counts); });
+    if (threadIdx.x == 0) to.runs[r] = t;
   }
-  __syncthreads();
-  for (std::size_t k = threadIdx.x; k < UlpHistogram::most_entries; k += team_width)
-    if (histogram[k] != 0) atomicAdd(&found.histogram[k], Counter{histogram[k]});
+  counts.finish();
 }
 
 __global__ void gather(JudgedOutput judged, const std::int64_t* index, std::int64_t count,
@@ -67,24 +48,10 @@ std::vector<JudgedElement> elements_at(const JudgedOutput& judged,
 void tally_all(const JudgedOutput& judged, FirstRung& to) {
   const std::int64_t count = judged.view.count();
   if (count == 0) return;
-  cuda::Memory histogram = cuda::memory_for<Counter>(UlpHistogram::most_entries + 1);
-  histogram.clear();
-  const cuda::Memory open = cuda::memory_for<std::int64_t>(count);
-  Counter* counters = histogram.as<Counter>();
-  cuda::Memory runs = cuda::memory_for<Tally>(runs_of(count));
-  tally_elements<<<cuda::grid_of(runs_of(count)), team_width>>>(
-      judged, count, runs.as<Tally>(),
-      Found{counters, open.as<std::int64_t>(), counters + UlpHistogram::most_entries});
+  cuda::DeviceTally found(count, static_cast<std::uint64_t>(count));
+  tally_elements<<<cuda::grid_of(runs_of(count)), team_width>>>(judged, count, found.from_run(0));
   OPBOUND_CUDA_CHECK(cudaGetLastError());
-  to.tally = cuda::merged(std::move(runs), runs_of(count));
-  std::array<Counter, UlpHistogram::most_entries + 1> counts{};
-  histogram.copy_to_host(counts.data());
-  std::copy_n(counts.begin(), UlpHistogram::most_entries, to.histogram.begin());
-  to.open.resize(counts.back());
-  if (!to.open.empty())
-    OPBOUND_CUDA_CHECK(cudaMemcpy(to.open.data(), open.data(),
-                                  to.open.size() * sizeof(std::int64_t), cudaMemcpyDeviceToHost));
-  std::sort(to.open.begin(), to.open.end());
+  found.read(to);
   to.elements = elements_at(judged, to.open);
   if (to.tally.worst >= 0) to.worst = elements_at(judged, {to.tally.worst}).front();
 }

@@ -1,19 +1,31 @@
-// Merging tallies on the device.
+// Tallies on the device, and their way back.
 #pragma once
-
-#include <algorithm>
 
 #include "bounds/tally.hpp"
 #include "ops/cuda.hpp"
+#include "reference/certify.hpp"
 
 namespace opbound::cuda {
 
-/// Blocks for a loop that takes more than the grid in turn.
-inline unsigned grid_of(std::int64_t blocks) {
-  return static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 16));
-}
+/// The tallies of one output's runs and what is counted beside them, in device memory.
+class DeviceTally {
+ public:
+  /// Of `count` elements, `open_room` of which may be left open.
+  DeviceTally(std::int64_t count, std::uint64_t open_room);
 
-/// Tallies of `count` runs merged level by level into one, as on the host; waits for it.
-Tally merged(Memory tallies, std::int64_t count);
+  /// Where run `first` and those after it go.
+  TallyResult from_run(std::int64_t first) const;
+
+  /// The merged tally, level by level as on the host, the histogram, and the open elements, sorted.
+  /// Waits for what was started.
+  void read(FirstRung& to);
+
+ private:
+  Tally merged() const;
+
+  std::int64_t count_;
+  std::uint64_t open_room_;
+  Memory tallies_, counters_, open_;
+};
 
 }  // namespace opbound::cuda

@@ -21,6 +21,17 @@ double normal(const Place& p) {
   return p.parameters[0] + p.parameters[1] * standard_normal(p.words());
 }
 
+void check_masked(Parameters p, const Format&) {
+  require_between("p", p[0], 0, 1);
+  require_between("value", p[1], -fp64.largest(), fp64.largest());
+}
+double masked(const Place& p) {
+  const PhiloxCounter other = p.words_of(~p.index);  // no element's own
+  const bool is_masked = unit_interval(join(other[0], other[1])) < p.parameters[0];
+  if (p.column() == 0 || !is_masked) return standard_normal(p.words());
+  return max(p.parameters[1], -p.format.largest());
+}
+
 void check_uniform(Parameters p, const Format&) {
   require_between("low", p[0], -fp64.largest(), fp64.largest());
   require_between("high", p[1], p[0], fp64.largest());
@@ -85,6 +96,12 @@ constexpr std::array table{
     Generator{{"normal", "mean=0 sigma=1", "normal distribution (Box and Muller 1958)"},
               check_normal,
               normal},
+    Generator{
+        {"masked", "p=0.5 value=-1e300",
+         "normal; but for a row's first, with probability p a mask: value, or the format's lowest "
+         "number where that is larger"},
+        check_masked,
+        masked},
     Generator{{"uniform", "low=-1 high=1", "uniform distribution on [low, high]"},
               check_uniform,
               uniform},

@@ -256,7 +256,8 @@ class Expression {
     for (int attempt = 0; attempt < 3; ++attempt) {
       const std::size_t i = random_() % places_.size();
       const double v = to_double(places_[i].bounded);
-      const bool suits = range.low <= v && v <= range.high && std::isfinite(v);
+      const bool suits = (range.low <= v && v <= range.high && std::isfinite(v)) ||
+                         detail::is_beyond(places_[i].bounded);
       if (suits || chance(random_, 60)) return i;
     }
     if (chance(random_, 6) && otherwise < places_.size()) return otherwise;
@@ -322,6 +323,12 @@ std::string broken_law(const Place<T, K>& p, double& use) {
   }
   if (is_nan(p.exact)) return "the exact value is not a number";
   const double other = to_double(p.other);
+  if (detail::is_beyond(p.bounded)) {
+    const Mpfr exact = v > 0 ? p.exact : -p.exact;
+    const bool is_large =
+        std::copysign(1.0, v) * other >= radius && mpfr_cmp_d(exact.get(), radius) >= 0;
+    return is_large ? "" : "not all are as large as is claimed";
+  }
   if (std::isinf(v)) {
     const bool same = mpfr_inf_p(p.exact.get()) != 0 && to_double(p.exact) == v && other == v;
     return same ? "" : "an infinity is claimed that is none";

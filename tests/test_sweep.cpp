@@ -74,6 +74,11 @@ struct exchanged : gelu::forward::elements {
   }
 };
 
+struct NoCounts {
+  void decided(double) const {}
+  void open(std::int64_t) const {}
+};
+
 template <class Part>
 Tally tally_with() {
   Sweep sweep;
@@ -83,8 +88,7 @@ Tally tally_with() {
   problem.sizes.fill(1);
   const detail::SweptElements<gelu, gelu::forward, Part, gelu::forward::y, float> elements{
       sweep, problem, Judge{{fp32, false}, false, fp64_doubt_ulp}};
-  return elements.tally(
-      0, 65536, 1, [](double) {}, [](std::int64_t) {});
+  return elements.tally(0, 65536, 1, NoCounts{});
 }
 
 TEST(Sweep, FindsAnotherFunction) {

@@ -30,7 +30,9 @@ Tally tally_of(const std::vector<Judgement>& all, int level_length) {
   const auto count = std::ssize(all);
   for (std::int64_t r = 0; r < runs_of(count); ++r)
     runs.push_back(tally_run(HostTeam<team_width>{}, r, count, [&](std::int64_t i) {
-      return Tally::of(all[static_cast<std::size_t>(i)], i, 1);
+      Tally one;
+      one.take(all[static_cast<std::size_t>(i)], i, 1);
+      return one;
     }));
   EXPECT_GE(std::ssize(runs), level_length);
   return merged(std::move(runs));

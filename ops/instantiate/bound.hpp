@@ -68,6 +68,7 @@ struct BoundOf {
         result[t].radius.resize(count);
         result[t].spread.resize(K::foreign ? count : 0);
         io.tracked[t] = array_of(result[t]);
+        io.tracked[t].is_scratch = spec.role == Role::scratch;
       } else if (spec.role == Role::saved && !saved.empty()) {
         const auto place = static_cast<std::size_t>(detail::place_in_forward<Op>(spec.name));
         io.tracked[t] = array_of(saved[place]);

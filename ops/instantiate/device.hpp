@@ -113,16 +113,10 @@ __global__ void device_quick_verdict(Problem<Op> problem, Format compute, Format
   }
 }
 
-inline constexpr std::int64_t largest_grid = 1 << 20;
-
-inline unsigned grid_of(std::int64_t blocks) {
-  return static_cast<unsigned>(std::min(blocks, largest_grid));
-}
-
 template <class Part, class T, class Op, class Io>
 void launch(const Problem<Op>& problem, const Io& io, std::int64_t blocks) {
   if (blocks == 0) return;
-  device_blocks<Part, T><<<grid_of(blocks), team_width>>>(problem, io, blocks);
+  device_blocks<Part, T><<<cuda::grid_of(blocks), team_width>>>(problem, io, blocks);
   OPBOUND_CUDA_CHECK(cudaGetLastError());
 }
 
@@ -134,7 +128,7 @@ void launch_fastest(const Problem<Op>& problem, const PlainIo<T>& io) {
     if (Tile::serves(problem)) {
       const std::int64_t tiles = Tile::blocks(problem.sizes);
       if (tiles == 0) return;
-      device_tiles<Tile, T><<<grid_of(tiles), Tile::threads>>>(problem, io, tiles);
+      device_tiles<Tile, T><<<cuda::grid_of(tiles), Tile::threads>>>(problem, io, tiles);
       OPBOUND_CUDA_CHECK(cudaGetLastError());
       return;
     }
@@ -183,13 +177,13 @@ struct DeviceOf {
         auto* const sums = memory.template as<double>();
         for (int step = 0; step < 3; ++step) {
           const std::int64_t rows = Check::rows_of(c.sizes, step);
-          detail::device_quick_step<Check><<<detail::grid_of(rows), team_width>>>(
+          detail::device_quick_step<Check><<<cuda::grid_of(rows), team_width>>>(
               problem, bind(c.forward), sums, seed, step, rows);
           OPBOUND_CUDA_CHECK(cudaGetLastError());
         }
         const std::int64_t rows = c.sizes[0];
         const TensorView& output = c.forward[static_cast<std::size_t>(Part::outputs[0])];
-        detail::device_quick_verdict<Check><<<detail::grid_of((rows + 127) / 128), 128>>>(
+        detail::device_quick_verdict<Check><<<cuda::grid_of((rows + 127) / 128), 128>>>(
             problem, c.compute, format_of(output.element), sums, rows,
             found.template as<unsigned long long>());
         OPBOUND_CUDA_CHECK(cudaGetLastError());
@@ -217,11 +211,11 @@ struct DeviceOf {
         const std::int64_t blocks = Certified::blocks(c.sizes);
         const std::int64_t count = Certified::unpacked(c.sizes);
         const cuda::Memory operands = cuda::memory_for<double>(count);
-        detail::device_unpack<Certified><<<detail::grid_of((count + 255) / 256), 256>>>(
+        detail::device_unpack<Certified><<<cuda::grid_of((count + 255) / 256), 256>>>(
             problem, bind(c.forward), operands.template as<double>(), count);
         OPBOUND_CUDA_CHECK(cudaGetLastError());
         const auto output = static_cast<std::size_t>(Part::outputs[0]);
-        detail::device_certified<Certified><<<detail::grid_of(blocks), Certified::threads>>>(
+        detail::device_certified<Certified><<<cuda::grid_of(blocks), Certified::threads>>>(
             problem, operands.template as<double>(),
             typename Certified::Results{bound[output], reference[output], c.compute}, blocks);
         OPBOUND_CUDA_CHECK(cudaGetLastError());
@@ -288,7 +282,7 @@ struct DeviceOf {
     for (std::size_t t = 0; t < saved.size(); ++t) {
       const TensorView& view = c.forward[t];
       if (saved[t].value == nullptr || !is_float(view.element) || view.count() == 0) continue;
-      detail::device_round_saved<T><<<detail::grid_of((view.count() + 255) / 256), 256>>>(
+      detail::device_round_saved<T><<<cuda::grid_of((view.count() + 255) / 256), 256>>>(
           saved[t], view.count(), format_of(view.element));
       OPBOUND_CUDA_CHECK(cudaGetLastError());
     }
@@ -311,7 +305,7 @@ struct DeviceOf {
       } else if (spec.role == Role::saved && !saved.empty()) {
         a = saved[static_cast<std::size_t>(detail::place_in_forward<Op>(spec.name))];
       }
-      io.tracked[t] = {a.value, a.radius, nullptr};
+      io.tracked[t] = {a.value, a.radius, nullptr, spec.role == Role::scratch};
       theorem.radius[t] = a.radius;
       theorem.by_theorem[t] = a.by_theorem;
     }
@@ -326,7 +320,7 @@ struct DeviceOf {
         const std::int64_t blocks = Part::blocks(c.sizes);
         if (blocks == 0) return;
         detail::device_theorems<Part>
-            <<<detail::grid_of((blocks + 63) / 64), 64>>>(problem, theorem, arithmetic, blocks);
+            <<<cuda::grid_of((blocks + 63) / 64), 64>>>(problem, theorem, arithmetic, blocks);
         OPBOUND_CUDA_CHECK(cudaGetLastError());
       }
     });
@@ -358,8 +352,7 @@ struct DeviceOf {
     detail::for_each_part<Pass>([&]<class Part>() {
       const std::int64_t blocks = Part::blocks(c.sizes);
       if (blocks == 0) return;
-      detail::device_definitions<Part>
-          <<<detail::grid_of(blocks), team_width>>>(problem, io, blocks);
+      detail::device_definitions<Part><<<cuda::grid_of(blocks), team_width>>>(problem, io, blocks);
       OPBOUND_CUDA_CHECK(cudaGetLastError());
     });
   }

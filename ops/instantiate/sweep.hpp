@@ -54,6 +54,36 @@ struct SoloIo {
   }
 };
 
+/// Elements first, first + stride, ... judged, in this order, into `total`. In a store that is
+/// known when this is compiled (rounds = 0 or 1) a verdict is a third of the instructions.
+template <Format F, int rounds, class Sink>
+OPBOUND_ONCE OPBOUND_HD void judge_stored(Judge judge, const JudgedElement* e, int count,
+                                          std::int64_t first, std::int64_t stride, const Sink& sink,
+                                          Tally& total) {
+  if constexpr (rounds >= 0) judge.store = {F, rounds != 0};
+  OPBOUND_ROLLED for (int b = 0; b < count; ++b) {
+    const std::int64_t k = first + b * stride;
+    total.hash += element_hash(k, encode(judge.store.format, e[b].got));
+    judge.first(e[b], k, sink, total);
+  }
+}
+
+template <class Sink>
+OPBOUND_HD void judge_elements(const Judge& judge, const JudgedElement* e, int count,
+                               std::int64_t first, std::int64_t stride, const Sink& sink,
+                               Tally& total) {
+  const Kind kind = judge.store.format.kind;
+  const bool rounds = judge.store.rounds;
+  if (kind == Kind::fp32 && !rounds)
+    judge_stored<fp32, 0>(judge, e, count, first, stride, sink, total);
+  else if (kind == Kind::bf16 && rounds)
+    judge_stored<bf16, 1>(judge, e, count, first, stride, sink, total);
+  else if (kind == Kind::fp16 && rounds)
+    judge_stored<fp16, 1>(judge, e, count, first, stride, sink, total);
+  else
+    judge_stored<fp32, -1>(judge, e, count, first, stride, sink, total);
+}
+
 /// The elements of a sweep of one output of a part.
 template <class Op, class Pass, class Part, int output, class T>
 struct SweptElements {
@@ -65,11 +95,11 @@ struct SweptElements {
   /// the instruction cache (DECISIONS.md).
   static constexpr int batch = 4;
 
-  /// The tally of elements first, first + stride, ... below last, in this order; open(k) where fp64
-  /// does not decide.
-  template <class Decided, class Open>
+  /// The tally of elements first, first + stride, ... below last, in this order; sink.open(k) where
+  /// fp64 does not decide.
+  template <class Sink>
   OPBOUND_HD Tally tally(std::int64_t first, std::int64_t last, std::int64_t stride,
-                         Decided decided, Open open) const {
+                         const Sink& sink) const {
     Tally total;
     JudgedElement e[batch];
     while (first < last) {
@@ -77,8 +107,7 @@ struct SweptElements {
       const int count = left < batch ? static_cast<int>(left) : batch;
       OPBOUND_ROLLED for (int b = 0; b < count; ++b) take_kernel(first + b * stride, e[b]);
       OPBOUND_ROLLED for (int b = 0; b < count; ++b) take_definition(first + b * stride, e[b]);
-      OPBOUND_ROLLED for (int b = 0; b < count; ++b)
-          total.add(one(first + b * stride, e[b], decided, open));
+      judge_elements(judge, e, count, first, stride, sink, total);
       first += count * stride;
     }
     return total;
@@ -105,7 +134,7 @@ struct SweptElements {
       Part::template kernel<Bound>(Solo{}, problem, io, 0);
       e.value = to_double(bound);
       e.got = round_to(judge.store.format, e.value);
-      e.radius = e.value != e.value ? 0 : bound.radius;  // our own NaN is one in every execution
+      e.radius = detail::claimed_radius(bound);
     });
   }
   OPBOUND_HD void take_definition(std::int64_t k, JudgedElement& e) const {
@@ -114,14 +143,6 @@ struct SweptElements {
       e.exact = exact_of(exact);
       e.gauge = gauge;
     });
-  }
-
-  template <class Decided, class Open>
-  OPBOUND_HD Tally one(std::int64_t k, const JudgedElement& e, Decided decided, Open open) const {
-    Tally t = judge.first(e, k, decided, [&] { open(k); });
-    const Format f = judge.store.format;
-    t.hash = element_hash(k, encode(f, e.got));
-    return t;
   }
 };
 
@@ -182,15 +203,14 @@ bool with_swept_elements(const Sweep& sweep, int wanted, F f) {
 }
 
 /// One run's tally: lane t takes elements t, t + W, ..., as everywhere.
-template <class Elements, class Team, class Decided, class Open>
+template <class Elements, class Team, class Sink>
 OPBOUND_HD Tally sweep_run(const Team& team, const Elements& elements, std::int64_t run,
-                           std::int64_t count, Decided decided, Open open) {
+                           std::int64_t count, const Sink& sink) {
   const std::int64_t first = run * run_length, left = count - first;
   const std::int64_t last = left < run_length ? count : first + run_length;
   return team.template reduce<Merge>(
-      last - first < team_width ? last - first : team_width, [&](std::int64_t lane) {
-        return elements.tally(first + lane, last, team_width, decided, open);
-      });
+      last - first < team_width ? last - first : team_width,
+      [&](std::int64_t lane) { return elements.tally(first + lane, last, team_width, sink); });
 }
 
 }  // namespace detail
@@ -199,24 +219,29 @@ template <class Op>
 struct SweepOf {
   /// Runs [first, last) of a sweep of `count` elements; false where this output cannot be swept.
   static bool run(const Sweep& sweep, int output, std::int64_t count, std::int64_t first,
-                  std::int64_t last, const SweepResult& to) {
+                  std::int64_t last, const TallyResult& to) {
     return detail::with_swept_elements<Op>(sweep, output, [&](const auto& elements) {
       parallel_for(last - first, run_length, [&](std::int64_t r) {
-        to.runs[r] = detail::sweep_run(
-            HostTeam<team_width>{}, elements, first + r, count,
-            [&](double error) { add(to.histogram[UlpHistogram::entry_of(error)]); },
-            [&](std::int64_t k) {
-              const std::uint64_t place = add(*to.open_count);
-              if (place < to.open_room) to.open[place] = k;
-            });
+        to.runs[r] =
+            detail::sweep_run(HostTeam<team_width>{}, elements, first + r, count, HostCounts{to});
       });
     });
   }
 
  private:
-  static std::uint64_t add(std::uint64_t& counter) {
-    return std::atomic_ref(counter).fetch_add(1, std::memory_order_relaxed);
-  }
+  /// Many threads count into one result.
+  struct HostCounts {
+    const TallyResult& to;
+
+    void decided(double error) const { add(to.histogram[UlpHistogram::entry_of(error)]); }
+    void open(std::int64_t k) const {
+      const std::uint64_t place = add(*to.open_count);
+      if (place < to.open_room) to.open[place] = k;
+    }
+    static std::uint64_t add(std::uint64_t& counter) {
+      return std::atomic_ref(counter).fetch_add(1, std::memory_order_relaxed);
+    }
+  };
 };
 
 }  // namespace opbound

@@ -35,12 +35,12 @@ struct DeviceOf {
 template <class Op>
 struct SweepOf {
   static bool run(const Sweep& sweep, int output, std::int64_t count, std::int64_t first,
-                  std::int64_t last, const SweepResult& to);
+                  std::int64_t last, const TallyResult& to);
 };
 template <class Op>
 struct DeviceSweepOf {
   static bool run(const Sweep& sweep, int output, std::int64_t count, std::int64_t first,
-                  std::int64_t last, const SweepResult& to);
+                  std::int64_t last, const TallyResult& to);
 };
 
 template <class O, class Pass>

@@ -36,8 +36,9 @@ OPBOUND_HD void take_operand_errors(const Moments<Tracked<T, K>>& a,
   merged.mean.radius += up((times(na, a.mean.radius) + times(nb, b.mean.radius)) / n);
   const double moved = times(2 * (delta.far() + delta.radius) + e, e);
   merged.squares.radius += up(times(moved, na * nb / n));
-  merged.mean.radius = up(merged.mean.radius);
-  merged.squares.radius = up(merged.squares.radius);
+  merged.mean.radius = is_finite(to_double(merged.mean)) ? up(merged.mean.radius) : infinite;
+  merged.squares.radius =
+      is_finite(to_double(merged.squares)) ? up(merged.squares.radius) : infinite;
 }
 
 /// Bounds of the moments of n exact numbers, each off by at most `leaf`, for every tree of merges

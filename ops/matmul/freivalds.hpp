@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bounds/product.hpp"
-#include "bounds/tally.hpp"
+#include "ops/hash.hpp"
 #include "ops/io.hpp"
 #include "ops/matmul.hpp"  // IWYU pragma: keep
 #include "ops/op.hpp"

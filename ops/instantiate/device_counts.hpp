@@ -1,0 +1,42 @@
+// What a team counts beside a tally, on the device.
+#pragma once
+
+#include "bounds/tally.hpp"
+
+namespace opbound::detail {
+
+/// Errors by their size, in shared memory until the team is done, and which elements are open.
+class DeviceCounts {
+ public:
+  using Counter = unsigned long long;  // what atomicAdd takes
+  static_assert(sizeof(Counter) == sizeof(std::uint64_t));
+  using Shared = unsigned[UlpHistogram::most_entries];  // 64 bits would be a loop each
+
+  __device__ DeviceCounts(Shared& shared, const TallyResult& to) : shared_(shared), to_(to) {
+    for (std::size_t k = threadIdx.x; k < UlpHistogram::most_entries; k += blockDim.x)
+      shared[k] = 0;
+    __syncthreads();
+  }
+
+  __device__ void decided(double error) const {
+    atomicAdd(&shared_[UlpHistogram::entry_of(error)], 1U);
+  }
+  __device__ void open(std::int64_t index) const {
+    const Counter place = atomicAdd(reinterpret_cast<Counter*>(to_.open_count), Counter{1});
+    if (place < to_.open_room) to_.open[place] = index;
+  }
+
+  /// Called by all lanes at the end.
+  __device__ void finish() const {
+    __syncthreads();
+    for (std::size_t k = threadIdx.x; k < UlpHistogram::most_entries; k += blockDim.x)
+      if (shared_[k] != 0)
+        atomicAdd(reinterpret_cast<Counter*>(&to_.histogram[k]), Counter{shared_[k]});
+  }
+
+ private:
+  unsigned* shared_;
+  TallyResult to_;
+};
+
+}  // namespace opbound::detail

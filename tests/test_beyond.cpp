@@ -1,0 +1,52 @@
+// What is known of a number that overflows, or may: its sign, and that it is large.
+#include "bounds/beyond.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "bounds/tracked.hpp"
+
+namespace opbound {
+namespace {
+
+constexpr double infinite = detail::infinite;
+
+/// A mask of the lowest number: the score overflows in some executions, its weight is 0 in all.
+template <class K>
+void expect_masked_weight_is_known() {
+  using F = Tracked<float, K>;
+  const F lowest = from<F>(-fp32.largest()), score = from<F>(-1e32);
+  const F masked = score + lowest;
+  EXPECT_TRUE(detail::is_beyond(masked));
+  EXPECT_GE(masked.radius, 0x1p126);
+  const F top = max(masked, from<F>(3.0));
+  EXPECT_EQ(to_double(top), 3);
+  EXPECT_EQ(top.radius, 0);
+  const F weight = exp(masked - top);
+  EXPECT_EQ(to_double(weight), 0);
+  EXPECT_LE(weight.radius, K::foreign ? 2 * fp32.eta() : 0x1p-400);
+  EXPECT_EQ(detail::claimed_radius(masked), infinite);
+  EXPECT_TRUE(std::isinf((masked - masked).radius));
+  EXPECT_TRUE(std::isinf((top / masked).radius));
+  EXPECT_TRUE(std::isinf(rsqrt(-masked).radius));
+  EXPECT_EQ(detail::is_beyond(max(masked, lowest)), K::foreign);  // ours is the lowest number
+}
+TEST(Beyond, MaskedWeightIsKnown) {
+  expect_masked_weight_is_known<Own>();
+  expect_masked_weight_is_known<Foreign>();
+}
+
+/// min(1, what overflows) is 1; a divisor that may be 0 says nothing.
+TEST(Beyond, OverflowOfAQuotient) {
+  using F = Tracked<float, Own>;
+  F tiny = from<F>(1e-30);
+  const F one = from<F>(1.0), large = from<F>(1e30);
+  EXPECT_TRUE(detail::is_beyond(large / tiny));
+  EXPECT_EQ(min(large / tiny, one).radius, 0);
+  tiny.radius = 2e-30;
+  EXPECT_TRUE(std::isinf(min(large / tiny, one).radius));
+}
+
+}  // namespace
+}  // namespace opbound
