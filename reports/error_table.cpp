@@ -5,6 +5,7 @@
 
 #include "reports/table.hpp"
 #include "reports/text.hpp"
+#include "reports/varying_attributes.hpp"
 
 namespace opbound {
 namespace {
@@ -112,24 +113,27 @@ std::string direction_text(std::string text, bool brief) {
   return text;
 }
 
-/// `brief`: for a terminal.
-Table readable_table(const std::vector<Row>& rows, bool all, bool brief, const char* times) {
+/// `brief`: for a terminal. Where that is narrow the names, the verdict and the ratio stay as they
+/// are for as long as leaving out other columns will do; of these `acceptable` goes last.
+Table readable_table(const std::vector<Row>& rows, const VaryingAttributes& attributes, bool all,
+                     bool brief, const char* times) {
   Table table(
       {{.title = "op"},
        {.title = "part"},
        {.title = brief ? "dir" : "direction"},
-       {.title = "variant", .least_width = 12},
-       {.title = "precision", .least_width = 14},
-       {.title = all ? "case" : "worst case", .least_width = 20},
-       {.title = "cases", .number = true, .dispensable = 7},
-       {.title = "provider", .least_width = 8, .dispensable = 6},
+       {.title = "variant"},
+       {.title = "precision"},
+       {.title = "attributes", .least_width = 16, .dispensable = 3},
+       {.title = all ? "case" : "worst case", .least_width = 20, .dispensable = 2},
+       {.title = "cases", .number = true, .dispensable = 9},
+       {.title = "provider", .dispensable = 8},
        {.title = "verdict"},
        {.title = "ratio", .number = true},
-       {.title = brief ? "acceptable" : "acceptable mean/max", .number = true, .dispensable = 2},
-       {.title = "max ulp", .number = true, .dispensable = 1},
+       {.title = brief ? "acceptable" : "acceptable mean/max", .number = true, .dispensable = 1},
+       {.title = "max ulp", .number = true, .dispensable = 4},
        {.title = "bias ulp", .number = true, .dispensable = 5},
-       {.title = "bound source", .least_width = 16, .dispensable = 4},
-       {.title = "checked", .number = true, .dispensable = 3}});
+       {.title = "bound source", .least_width = 16, .dispensable = 6},
+       {.title = "checked", .number = true, .dispensable = 7}});
   const auto number = [](double x) { return legible(x); };
   const auto count = [](double x) {
     return x >= 0 && x < 0x1p63 ? legible(static_cast<std::uint64_t>(x)) : legible(x);
@@ -154,6 +158,7 @@ Table readable_table(const std::vector<Row>& rows, bool all, bool brief, const c
                    {direction_text(r.direction, brief)},
                    {r.variant},
                    {r.precision},
+                   {all ? attributes.of(r) : ""},
                    {place},
                    {all ? "" : std::to_string(row.cases)},
                    {r.provider},
@@ -175,6 +180,7 @@ Table full_table(const std::vector<Row>& rows) {
                             "direction",
                             "variant",
                             "precision",
+                            "attributes",
                             "shape",
                             "input",
                             "seed",
@@ -202,6 +208,7 @@ Table full_table(const std::vector<Row>& rows) {
                    {r.direction},
                    {r.variant},
                    {r.precision},
+                   {attributes_text(r.attributes)},
                    {shape_text(r, "x")},
                    {r.inputs.input},
                    {r.inputs.seed ? std::to_string(*r.inputs.seed) : ""},
@@ -275,7 +282,8 @@ std::string error_table(std::span<const Record> records, const TableOptions& opt
   if (options.style == TableStyle::csv) return full_table(rows).csv();
   const bool markdown = options.style == TableStyle::markdown;
   const bool unicode = markdown || options.terminal.unicode;
-  const Table table = readable_table(rows, options.all, !markdown, unicode ? "\u00d7" : "x");
+  const Table table = readable_table(rows, VaryingAttributes(records), options.all, !markdown,
+                                     unicode ? "\u00d7" : "x");
   std::string text;
   if (!rows.empty()) text = (markdown ? table.markdown() : table.terminal(options.terminal)) + "\n";
   for (const std::string& reason : reasons(records))

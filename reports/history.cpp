@@ -58,6 +58,10 @@ std::vector<Record> read_records(const std::string& path) {
     if (file.eof()) return {};
     refuse(path, "cannot be read");
   }
+  constexpr int gzip_start = 0x1f;  // of RFC 1952; no line of text begins with it
+  if (file.peek() == gzip_start)
+    throw InputError(path, "is compressed with gzip",
+                     "lines of records, as `zcat FILE >RECORDS.jsonl` writes them");
   constexpr std::streamsize longest = 1 << 20;  // far above any record; bounds memory
   const auto buffer = std::make_unique<char[]>(longest);
   std::vector<Record> records;

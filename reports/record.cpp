@@ -14,6 +14,20 @@
 
 namespace opbound {
 
+std::string text_of(const AttributeValue& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);
+  if (const auto* number = std::get_if<double>(&value)) return shortest(*number);
+  return std::get<std::string>(value);
+}
+
+std::string attributes_text(const Named<AttributeValue>& attributes) {
+  std::string text;
+  for (const auto& [name, value] : attributes)
+    text += (text.empty() ? "" : " ") + name + "=" + text_of(value);
+  return text;
+}
+
 std::string contradiction(const Record& r) {
   const ElementCounts& c = r.counts;
   const auto sum = static_cast<unsigned __int128>(c.within) + c.exceeds + c.undecided + c.vacuous;

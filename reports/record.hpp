@@ -22,6 +22,16 @@ namespace opbound {
 
 inline constexpr int record_schema = 1;
 
+/// An ordered list of name and value; names are unique.
+template <class T>
+using Named = std::vector<std::pair<std::string, T>>;
+
+/// "true", "3", "0.5", or the word.
+std::string text_of(const AttributeValue& value);
+
+/// "eps=1e-05 affine=true", in their order.
+std::string attributes_text(const Named<AttributeValue>& attributes);
+
 /// What kind of claim a check tests.
 enum class CheckKind : std::uint8_t {
   bound,        ///< every element's error against its bound
@@ -40,10 +50,6 @@ constexpr std::string_view name_of(CheckKind k) {
                                                   "agreement"};
   return names[static_cast<std::size_t>(k)];
 }
-
-/// An ordered list of name and value; names are unique.
-template <class T>
-using Named = std::vector<std::pair<std::string, T>>;
 
 /// What was fed in, so that the inputs can be made again.
 struct Case {

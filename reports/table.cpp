@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -34,6 +36,18 @@ bool locale_is_utf8() {
     return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
   }
   return false;
+}
+
+/// Narrower than this no table is read, wider no line.
+std::size_t usable(std::size_t columns) { return std::clamp<std::size_t>(columns, 60, 240); }
+
+/// COLUMNS of POSIX, if it is a number: the width of an output that has none of its own.
+std::optional<std::size_t> environment_columns() {
+  const std::string text = environment_value("COLUMNS");
+  std::size_t columns = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);
+  const bool is_number = error == std::errc{} && end == text.data() + text.size() && columns > 0;
+  return is_number ? std::optional(usable(columns)) : std::nullopt;
 }
 
 std::string coloured(const std::string& text, Colour colour) {
@@ -66,11 +80,15 @@ class Layout {
       natural_[c] = std::max(natural_[c], width_of(columns[c].title));
       shown.push_back(c);
     }
+    const auto willing = [&](std::size_t c) {
+      const std::size_t least = columns[c].least_width;
+      return least > 0 && columns[c].number ? std::max(least, least_width(c)) : least;
+    };
     widths = natural_;
-    narrow(available, [&](std::size_t c) { return columns[c].least_width; });
+    narrow(available, willing);
     while (total() > available && leave_out()) {
       widths = natural_;
-      narrow(available, [&](std::size_t c) { return columns[c].least_width; });
+      narrow(available, willing);
     }
     narrow(available, [&](std::size_t c) { return least_width(c); });
   }
@@ -106,13 +124,17 @@ class Layout {
     return std::max(longest, std::min(longest_piece(columns_[c].title), narrowest));
   }
 
-  /// How many rows the text of these columns tells apart.
+  /// How many rows these columns tell apart: by their text, and by a number that does not apply in
+  /// a column that always stays.
   std::size_t kinds_of_rows(const std::vector<std::size_t>& columns) const {
     std::set<std::vector<std::string>> kinds;
     for (const auto& row : texts_) {
       std::vector<std::string> names;
       for (const std::size_t c : columns)
-        if (!columns_[c].number) names.push_back(row[c]);
+        if (!columns_[c].number)
+          names.push_back(row[c]);
+        else if (columns_[c].dispensable == 0)
+          names.emplace_back(row[c].empty() ? "" : "a number");
       kinds.insert(std::move(names));
     }
     return kinds.size();
@@ -170,16 +192,15 @@ std::string csv_cell(const std::string& text) {
 
 Terminal Terminal::of(int descriptor) {
   Terminal t;
-  if (isatty(descriptor) == 0) {
-    t.columns = std::numeric_limits<std::int32_t>::max();
-    return t;
-  }
+  const bool is_terminal = isatty(descriptor) != 0;
+  t.columns = environment_columns().value_or(
+      is_terminal ? t.columns : std::numeric_limits<std::int32_t>::max());
+  if (!is_terminal) return t;
   const std::string type = environment_value("TERM");
   t.colour = environment_value("NO_COLOR").empty() && !type.empty() && type != "dumb";
   t.unicode = locale_is_utf8();
   winsize size{};
-  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    t.columns = std::clamp<std::size_t>(size.ws_col, 60, 240);
+  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) t.columns = usable(size.ws_col);
   return t;
 }
 

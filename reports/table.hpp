@@ -25,7 +25,8 @@ struct Terminal {
 
   /// As the file `descriptor` is: colour only on a terminal and without NO_COLOR (no-color.org) and
   /// TERM=dumb, unicode only on a terminal whose locale says UTF-8, its width as it is but taken
-  /// between 60 and 240 columns; a file or pipe gets plain ASCII as wide as it needs.
+  /// between 60 and 240 columns. A file or pipe gets plain ASCII, as wide as COLUMNS says or,
+  /// without it, as it needs.
   static Terminal of(int descriptor);
 };
 
@@ -33,8 +34,8 @@ struct Terminal {
 struct Column {
   std::string title;
   bool number = false;
-  std::size_t least_width = 0;  ///< its text is wrapped to this many columns at the least; 0: only
-                                ///< where nothing else helps
+  std::size_t least_width = 0;  ///< its text (of numbers, its title) is wrapped to this many
+                                ///< columns at the least; 0: only where nothing else helps
   int dispensable = 0;          ///< left out of a terminal too narrow, higher ones first; 0: never
 };
 
@@ -49,7 +50,8 @@ class Table {
 
   /// Aligned columns. Columns without any text are left out. Where the rest does not fit, text is
   /// wrapped, never cut; then columns are left out and named in a last line, but none of those
-  /// whose text alone tells two rows apart.
+  /// whose text alone tells two rows apart (that a number does not apply does, too, in a column
+  /// that is never left out).
   std::string terminal(const Terminal& as) const;
   /// Columns without any text are left out.
   std::string markdown() const;
@@ -94,9 +96,11 @@ struct TableOptions {
 /// follow; CSV has rows only, and its numbers in full.
 std::string error_table(std::span<const Record> records, const TableOptions& options);
 
-/// A row for each op and precision, in alphabetical order: how many checks, elements and verdicts;
-/// over the checks within their bound the largest ratio, the mean and largest number of acceptable
-/// values, the largest error and the largest bias; and of the agreement records how many agree.
+/// A row for each op and precision, in alphabetical order, or with `all` for each part, direction,
+/// variant and attributes of them: how many checks, elements and verdicts; over the checks within
+/// their bound the largest ratio, the mean and largest number of acceptable values, the largest
+/// error and the largest bias; and of the agreement records how many agree. CSV has every verdict
+/// and its numbers in full.
 std::string overview_table(std::span<const Record> records, const TableOptions& options);
 
 }  // namespace opbound

@@ -133,10 +133,12 @@ constexpr std::array types{Type{"<f8", Element::fp64},         Type{"<f4", Eleme
                            Type{"bfloat16", Element::bf16},    Type{"float8_e4m3fn", Element::e4m3},
                            Type{"float8_e5m2", Element::e5m2}, Type{"<f1", Element::e5m2}};
 
-/// Unsigned or opaque bits of as many bytes as the element asked for.
+/// Unsigned or opaque bits of as many bytes as the element asked for; where an integer is asked
+/// for, unsigned ones are integers of another type.
 bool is_raw(std::string_view type, Element wanted) {
+  const bool is_integer = wanted == Element::int64 || wanted == Element::int32;
   return type.size() == 3 && (type[0] == '<' || type[0] == '|') &&
-         (type[1] == 'u' || type[1] == 'V') && type[2] - '0' == bytes_of(wanted);
+         (type[1] == 'V' || (type[1] == 'u' && !is_integer)) && type[2] - '0' == bytes_of(wanted);
 }
 
 Element element_of_type(const InputFile& file, const std::string& type,
@@ -149,6 +151,8 @@ Element element_of_type(const InputFile& file, const std::string& type,
     detail::require_element(file, choice, t.element);
     return t.element;
   }
+  if (choice.element == Element::int64)
+    file.refuse("element type " + detail::in_quotes(type), "int64 ('<i8') or int32 ('<i4')");
   file.refuse("element type " + detail::in_quotes(type),
               "<f8 <f4 <f2 <V2 <i4 <i8 |b1, or raw bits ('<u2' '|u1' '|V1') with a named format");
 }

@@ -3,19 +3,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "reports/text.hpp"
 #include "suites/error.hpp"
 #include "suites/input.hpp"
 
 namespace opbound {
 namespace {
-
-std::string text_of(const AttributeValue& value) {
-  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);
-  if (const auto* number = std::get_if<double>(&value)) return shortest(*number);
-  return std::get<std::string>(value);
-}
 
 std::string_view variant_name(const CaseSpec& spec, int variant) {
   return spec.op->variants[static_cast<std::size_t>(variant)].name;

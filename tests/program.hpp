@@ -20,10 +20,11 @@ struct Ran {
 /// Every test has an empty folder, in which the program runs.
 class Program : public TemporaryFolder {
  protected:
-  /// Any command line of the shell.
+  /// Any command line of the shell. Tables are as wide as they need, wherever the test runs.
   Ran shell(const std::string& line) const {
     const int status = std::system(
-        ("cd '" + folder_.string() + "' && { " + line + "; } >out.txt 2>err.txt").c_str());
+        ("unset COLUMNS; cd '" + folder_.string() + "' && { " + line + "; } >out.txt 2>err.txt")
+            .c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, get("out.txt"), get("err.txt")};
   }
   Ran opbound(const std::string& words) const { return shell(OPBOUND_PROGRAM " " + words); }

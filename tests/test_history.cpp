@@ -85,6 +85,13 @@ TEST_F(RecordFile, ReadingNamesTheLine) {
   EXPECT_EQ(reading_error(), path_ + ":2: a line above 1 MiB, expected a record of schema 1");
 }
 
+TEST_F(RecordFile, CompressedRecordsAreSaidToBe) {
+  put("\x1f\x8b\x08");
+  EXPECT_EQ(reading_error(), path_ +
+                                 ": is compressed with gzip, expected lines of records, as `zcat "
+                                 "FILE >RECORDS.jsonl` writes them");
+}
+
 TEST_F(RecordFile, MissingAndUnreadableFilesAreInputErrors) {
   EXPECT_THROW(read_records(path_), InputError);
   EXPECT_THROW(read_records(folder_.string()), InputError);

@@ -162,6 +162,21 @@ TEST_F(Program, a_missing_device_is_skipped_and_counts_only_where_it_is_required
   EXPECT_EQ(opbound("run --quiet --require own --require cpu").code, 0);
 }
 
+TEST_F(Program, a_sweep_on_a_missing_device_is_skipped_as_a_run_is) {
+  put("suites/gelu.toml", small_suite);
+  const Ran ran = opbound("sweep gelu --quiet --device cuda:63 --out s.jsonl");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(ran.out.starts_with("within 0, vacuous 0, skipped 2,")) << ran.out;
+  const std::vector<Record> records = read_records(path("s.jsonl"));
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_FALSE(records[0].reason.empty());
+  const Ran required = opbound("sweep gelu --quiet --device cuda:63 --require cuda");
+  EXPECT_EQ(required.code, 3);
+  EXPECT_TRUE(required.err.starts_with("opbound: required cuda is missing: ")) << required.err;
+  EXPECT_EQ(opbound("sweep --quiet --every 65537 --require own --require cpu").code, 0);
+  EXPECT_EQ(refusal("sweep gleu").find("opbound: sweep: unknown op 'gleu' (gelu?), expected"), 0U);
+}
+
 TEST_F(Program, a_finding_outranks_what_is_missing) {
   put("gelu.toml", naive_suite);
   EXPECT_EQ(opbound("run gelu.toml --quiet --require cuda:63").code, 1);
@@ -179,6 +194,45 @@ TEST_F(Program, prints_the_table_of_a_file_in_every_style) {
     return std::count(text.begin(), text.end(), '\n');
   };
   EXPECT_EQ(lines("table r.jsonl --csv --all"), lines("table r.jsonl --csv") + 2);
+}
+
+TEST_F(Program, tables_in_a_file_are_as_wide_as_columns_say) {
+  put("suites/gelu.toml", small_suite);
+  opbound("run --out r.jsonl");
+  const std::string narrow = shell("COLUMNS=80 " OPBOUND_PROGRAM " table r.jsonl").out;
+  EXPECT_NE(narrow.find("too narrow for: "), std::string::npos) << narrow;
+  EXPECT_EQ(opbound("table r.jsonl").out.find("too narrow"), std::string::npos);
+}
+
+TEST_F(Program, the_overview_of_all_tells_variants_and_attributes_apart) {
+  put("suites/gelu.toml", small_suite + "attributes = {approximate = [\"none\", \"tanh\"]}\n");
+  opbound("run --tier full --out r.jsonl");
+  const auto rows = [&](const std::string& words) {
+    const std::string text = opbound("table r.jsonl --overview --csv" + words).out;
+    return std::count(text.begin(), text.end(), '\n') - 1;
+  };
+  EXPECT_EQ(rows(""), 2);
+  EXPECT_EQ(rows(" --all"), 3);
+}
+
+TEST_F(Program, says_what_to_type_instead) {
+  put("suites/gelu.toml", small_suite);
+  const auto says = [&](const std::string& words, const std::string& what) {
+    const std::string line = refusal(words);
+    EXPECT_TRUE(line.starts_with("opbound: " + what)) << line;
+  };
+  says("rnu suites/gelu.toml", "command line: unknown command 'rnu' (run?), expected one of run, ");
+  says("--quiet run", "command line: The following argument");
+  says("run gelu", "run: 'gelu' is no file, expected its suite: opbound run suites/gelu.toml\n");
+  says("run small", "run: 'small' is no file, expected suite files, or --case small\n");
+  says("run suites", "run: 'suites' is a folder, expected suite files, or --suites suites\n");
+  says("run gelu.toml", "gelu.toml: no such file, expected a file that exists\n");
+  says("list gelu --attribute approximate",
+       "--attribute: 'approximate' has no '=', expected NAME=VALUE with approximate\n");
+  says("list gelu --attribute aproximate=tanh",
+       "--attribute: unknown attribute 'aproximate' (approximate?), expected NAME=VALUE with "
+       "approximate\n");
+  says("list bias --attribute x", "--attribute: 'x' has no '=', expected none: the op has no ");
 }
 
 TEST_F(Program, refuses_wrong_use_and_wrong_files_in_one_line) {

@@ -36,6 +36,16 @@ class CheckProgram : public Program {
   const Tensor& at(const Prepared& prepared, std::string_view name) const {
     return prepared.tensors.find(name)->second;
   }
+  /// This check finds nothing, nor does the command that `explain` makes of its record.
+  void expect_clean_twice(const std::string& words) const {
+    EXPECT_EQ(opbound(words + " --record once.jsonl").code, 0) << words << get("err.txt");
+    const std::string text = opbound("explain once.jsonl").out;
+    const std::size_t at = text.find("check --op");
+    ASSERT_NE(at, std::string::npos) << text;
+    const std::string command = text.substr(at, text.find('\n', at) - at);
+    EXPECT_EQ(opbound(command).code, 0) << command << get("err.txt");
+    std::filesystem::remove(path("once.jsonl"));
+  }
 };
 
 bool contains(const std::string& text, std::string_view part) {
@@ -195,6 +205,16 @@ TEST_F(CheckIndices, are_int64_or_int32) {
             "opbound: --in targets[rows] in int64: t.npy: holds fp32, expected int64 or int32\n");
 }
 
+/// Unsigned ones would be taken for others where they are large.
+TEST_F(CheckIndices, are_signed) {
+  write_all(Element::int64, 2, 7);
+  std::string file = get("t.npy");
+  put("t.npy", file.replace(file.find("<i8"), 3, "<u8"));
+  EXPECT_EQ(refusal(words_),
+            "opbound: --in targets[rows] in int64: t.npy: element type '<u8', expected int64 "
+            "('<i8') or int32 ('<i4')\n");
+}
+
 TEST_F(CheckIndices, outside_of_their_range_are_the_users_mistake) {
   for (const std::int64_t target : {10, -1, 70000}) {
     write_all(Element::int32, 4, target);
@@ -222,8 +242,8 @@ TEST_F(CheckProgram, segments_keep_the_meaning_of_what_is_outside) {
            " --in x=x.npy " + name + "=i.npy --out y.npy" +
            (std::string(by) == "ids" ? "" : " --size segments=2");  // ends: of offsets alone
   };
-  EXPECT_EQ(opbound(given("ids", "ids", {0, 1, -1, 7})).code, 0);
-  EXPECT_EQ(opbound(given("offsets", "offsets", {0, 2, 4})).code, 0);
+  expect_clean_twice(given("ids", "ids", {0, 1, -1, 7}));
+  expect_clean_twice(given("offsets", "offsets", {0, 2, 4}));
   EXPECT_NE(
       refusal(given("offsets", "offsets", {0, 2, 5})).find("element [2] is 5, expected 0 to 4"),
       std::string::npos);
@@ -240,6 +260,9 @@ TEST_F(CheckProgram, adamw_without_found_inf_skips_no_step) {
       "check --op adamw --precision fp32 --out next_w=next_w.npy --record r.jsonl "
       "--in w=w.npy g=g.npy m=m.npy ";
   EXPECT_EQ(opbound(words + "v=v.npy").code, 0);
+  expect_clean_twice(
+      "check --op adamw --precision fp32 --out next_w=next_w.npy --in w=w.npy "
+      "g=g.npy m=m.npy v=v.npy");
   EXPECT_NE(get("r.jsonl").find("found_inf=mask(p=0)"), std::string::npos);
   EXPECT_EQ(refusal(words),
             "opbound: --in v[n] in fp32 (attribute state_format): no file, expected v=FILE\n");

@@ -59,7 +59,11 @@ TEST_F(Program, explains_a_row_with_its_largest_ratios) {
     EXPECT_TRUE(contains(ran.out, "its block of 300 elements")) << ran.out;
     EXPECT_TRUE(contains(ran.out, "the same bits")) << ran.out;
   }
-  refusal("explain r.jsonl:4");
+  for (const char* line : {"r.jsonl:4", "r.jsonl:0", "r.jsonl --line 0"}) {
+    const std::string refused = refusal(std::string("explain ") + line);
+    EXPECT_TRUE(refused.starts_with("opbound: r.jsonl: no line ")) << refused;
+    EXPECT_TRUE(contains(refused, ", expected a record's line, 1 to 3\n")) << refused;
+  }
 }
 
 TEST_F(Program, says_when_the_bits_are_others) {
@@ -92,6 +96,40 @@ TEST_F(Program, the_commands_that_it_prints_run_the_very_same_check) {
   EXPECT_EQ(read_records(path("alone.jsonl"))[0].output_hash, records[1].output_hash);
 }
 
+/// The printed commands find a suite wherever it was, and are not printed where it is gone.
+TEST_F(Program, a_suite_of_another_folder_is_run_again_from_there) {
+  put("my suites/softmax.toml", naive_log_softmax);
+  opbound("run 'my suites/softmax.toml' --out r.jsonl --quiet");
+  const std::string command = between(opbound("explain r.jsonl:2").out, "  opbound ", "\n");
+  EXPECT_TRUE(command.starts_with("run 'my suites/softmax.toml' ")) << command;
+  opbound(command + " --out again.jsonl");
+  const std::vector<Record> again = read_records(path("again.jsonl"));
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_EQ(again[0].output_hash, read_records(path("r.jsonl"))[1].output_hash);
+
+  put("my suites/softmax.toml", naive_gelu);  // no longer its suite
+  const std::string text = opbound("explain r.jsonl:2").out;
+  EXPECT_FALSE(contains(text, "  opbound run ")) << text;
+  EXPECT_TRUE(contains(text, "no my suites/softmax.toml with this case is found")) << text;
+}
+
+TEST_F(Program, a_sweep_is_run_again_alone) {
+  put("mine/gelu.toml", naive_gelu + "[[case]]\nprecision = \"fp32\"\nshape = [4]\n" +
+                            "attributes = {approximate = [\"none\", \"tanh\"]}\n");
+  opbound("sweep gelu --suites mine --all-attributes --every 65537 --out s.jsonl --quiet");
+  const std::vector<Record> records = read_records(path("s.jsonl"));
+  ASSERT_EQ(records.size(), 3U);
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    const std::string line = std::to_string(r + 1);
+    const std::string command = between(opbound("explain s.jsonl:" + line).out, "  opbound ", "\n");
+    EXPECT_TRUE(command.starts_with("sweep gelu --suites mine --every 65537 ")) << command;
+    opbound(command + " --out again" + line + ".jsonl");
+    const std::vector<Record> again = read_records(path("again" + line + ".jsonl"));
+    ASSERT_EQ(again.size(), 1U) << command;
+    EXPECT_EQ(again[0].output_hash, records[r].output_hash);
+  }
+}
+
 class ShrinkProgram : public Program {
  protected:
   /// Shrinks the first record of a suite, and runs the program that it writes.
@@ -117,6 +155,15 @@ TEST_F(ShrinkProgram, finds_one_simple_number_for_an_elementwise_op) {
   EXPECT_TRUE(contains(text, "  n = 1\n")) << text;
   EXPECT_TRUE(contains(text, "x[0] = -0x1p+")) << text;  // a power of two
   expect_violation();
+}
+
+TEST_F(ShrinkProgram, overwrites_no_file) {
+  put("shown.cpp", "mine");
+  put("gelu.toml", naive_gelu);
+  opbound("run gelu.toml --out r.jsonl");
+  EXPECT_EQ(refusal("explain r.jsonl --shrink --out shown.cpp"),
+            "opbound: --out: shown.cpp exists already, expected the name of a new file\n");
+  EXPECT_EQ(get("shown.cpp"), "mine");
 }
 
 TEST_F(ShrinkProgram, leaves_the_few_elements_of_a_row_that_matter) {

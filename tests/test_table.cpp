@@ -1,11 +1,9 @@
-// Tables: how numbers and foreign words are shown, the layout in each style, which rows stand
-// where.
+// Tables: the layout in each style, which rows stand where.
 #include "reports/table.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <sstream>
 
@@ -56,67 +54,6 @@ Record record(const std::string& op, const std::string& precision, Verdict v, do
 std::string table_of(const std::vector<Record>& records, bool all = false,
                      TableStyle style = TableStyle::terminal, std::size_t columns = 160) {
   return error_table(records, {style, all, {.columns = columns}});
-}
-
-TEST(Legible, ReadsAtAGlance) {
-  EXPECT_EQ(legible(0.0), "0");
-  EXPECT_EQ(legible(0.7123), "0.71");
-  EXPECT_EQ(legible(-0.7123), "-0.71");
-  EXPECT_EQ(legible(3.2e-4), "3.2e-4");
-  EXPECT_EQ(legible(9.94e-2), "9.9e-2");
-  EXPECT_EQ(legible(0.0996), "0.10");
-  EXPECT_EQ(legible(12.345), "12.35");
-  EXPECT_EQ(legible(317.4), "317");
-  EXPECT_EQ(legible(12345678.0), "1.2e7");
-  EXPECT_EQ(legible(1e100), "1.0e100");
-  EXPECT_EQ(legible(5e-324), "4.9e-324");
-  EXPECT_EQ(legible(infinity), "inf");
-  EXPECT_EQ(legible(-infinity), "-inf");
-  EXPECT_EQ(legible(std::nan("")), "nan");
-  EXPECT_EQ(legible(std::uint64_t{99999}), "99999");
-  EXPECT_EQ(legible(std::uint64_t{12000000}), "1.2e7");
-}
-
-TEST(Legible, NeverShowsAnEdgeThatIsNotReached) {
-  EXPECT_EQ(legible(1.0), "1.00");
-  EXPECT_EQ(legible(1.00002), "1.00002");
-  EXPECT_EQ(legible(0.99997), "0.99997");
-  EXPECT_EQ(legible(0.5), "0.50");
-  EXPECT_EQ(legible(0.4998), "0.4998");
-  EXPECT_EQ(legible(std::nextafter(1.0, 2.0)), ">1.00");
-  EXPECT_EQ(legible(std::nextafter(1.0, 0.0)), "<1.00");
-  EXPECT_EQ(legible(std::nextafter(0.5, 1.0)), ">0.50");
-  EXPECT_EQ(legible(-std::nextafter(0.5, 1.0)), "<-0.50");
-}
-
-TEST(Printable, RemovesWhatMovesTheCursorOrIsNotUtf8) {
-  EXPECT_EQ(printable("a\tb\n\033[31m\x7f", true), "a?b??[31m?");
-  EXPECT_EQ(printable("\u00e9\U0001f600", true), "\u00e9\U0001f600");
-  EXPECT_EQ(printable("\u00e9\U0001f600", false), "??");
-  EXPECT_EQ(printable("\xc2\x9b\xe2\x80\xae", true), "??");               // CSI, direction override
-  EXPECT_EQ(printable("\xff\xc0\xaf\xed\xa0\x80\xc3", true), "???????");  // broken, long, lone
-  EXPECT_EQ(printable(std::string_view("\0", 1), true), "?");
-}
-
-TEST(Printable, WidthAndShorteningCountCodePoints) {
-  EXPECT_EQ(width_of("\u00e9x\U0001f600"), 3U);
-  EXPECT_EQ(shortened("abcdef", 6, false), "abcdef");
-  EXPECT_EQ(shortened("abcdef", 4, false), "abc~");
-  EXPECT_EQ(shortened("\u00e9\u00e9\u00e9", 2, true), "\u00e9\u2026");
-  EXPECT_EQ(shortened("abc", 0, false), "");
-}
-
-TEST(Wrapped, EndsLinesAfterWordsAndLeavesNothingOut) {
-  using Lines = std::vector<std::string>;
-  EXPECT_EQ(wrapped("", 4), Lines{""});
-  EXPECT_EQ(wrapped("one two", 7), Lines{"one two"});
-  EXPECT_EQ(wrapped("one two", 6), (Lines{"one", "two"}));
-  EXPECT_EQ(wrapped("8x128 x=normal(sigma=30)", 18), (Lines{"8x128", "x=normal(sigma=30)"}));
-  EXPECT_EQ(wrapped("bf16:fp32:bf16", 10), (Lines{"bf16:fp32:", "bf16"}));
-  EXPECT_EQ(wrapped("segmented_sum", 10), (Lines{"segmented_", "sum"}));
-  EXPECT_EQ(wrapped("abcdefgh", 3), (Lines{"abc", "def", "gh"}));
-  EXPECT_EQ(wrapped("\u00e9\u00e9\u00e9", 2), (Lines{"\u00e9\u00e9", "\u00e9"}));
-  EXPECT_EQ(longest_piece("8x128 x=normal(sigma=30)"), 7U);
 }
 
 TEST(TerminalTable, AlignsTextLeftAndNumbersRight) {
@@ -172,6 +109,18 @@ TEST(TerminalTable, WrapsTitlesOfNumbersAndNoNumber) {
             "gelu  123456789\n");
 }
 
+TEST(TerminalTable, WrapsATitleOfNumbersBeforeAColumnGoesWhereItMay) {
+  Table table({{.title = "op"},
+               {.title = "largest of all", .number = true, .least_width = 7},
+               {.title = "n", .number = true, .dispensable = 1}});
+  table.add_row({{"gelu"}, {"123456789"}, {"1"}});
+  EXPECT_EQ(table.terminal({.columns = 18}),
+            "op      largest  n\n"
+            "         of all\n"
+            "------------------\n"
+            "gelu  123456789  1\n");
+}
+
 TEST(TerminalTable, KeepsWhatAloneTellsRowsApart) {
   Table table(
       {{.title = "key"}, {.title = "apart", .dispensable = 2}, {.title = "not", .dispensable = 1}});
@@ -180,6 +129,14 @@ TEST(TerminalTable, KeepsWhatAloneTellsRowsApart) {
   const std::string narrow = table.terminal({.columns = 22});
   EXPECT_TRUE(contains(narrow, "one") && contains(narrow, "two")) << narrow;
   EXPECT_TRUE(contains(narrow, "too narrow for: [not]\n")) << narrow;
+}
+
+TEST(TerminalTable, ANumberThatDoesNotApplyTellsRowsApart) {
+  Table table(
+      {{.title = "key"}, {.title = "kind", .dispensable = 1}, {.title = "n", .number = true}});
+  table.add_row({{"the same words"}, {"bound"}, {"1"}});
+  table.add_row({{"the same words"}, {"agreement"}, {""}});
+  EXPECT_TRUE(contains(table.terminal({.columns = 23}), "too narrow for: [kind]\n"));
 }
 
 TEST(ErrorTable, OneRowShowsTheWorstCaseOfItsGroup) {
@@ -362,6 +319,48 @@ TEST(ErrorTable, OrdinaryRowsKeepOneLineAt120Columns) {
       << text;
 }
 
+/// What is found out stays to the last: names in one line, the verdict, the ratio, then how sharp
+/// the bound is.
+TEST(ErrorTable, NarrowTablesLeaveOutWhatSaysLeastFirst) {
+  const std::vector<Record> records{record("softmax", "bf16:fp32:bf16", Verdict::within, 0.71)};
+  for (const auto& [columns, left_out] :
+       {std::pair<std::size_t, std::string>{160, ""},
+        {140, "[cases] [provider]"},
+        {120, "[cases] [provider] [checked] [bound source]"},
+        {100, "[cases] [provider] [checked] [bound source] [bias ulp] [max ulp]"},
+        {80, "[cases] [provider] [checked] [bound source] [bias ulp] [max ulp] [worst case]"}}) {
+    const std::string text = table_of(records, false, TableStyle::terminal, columns);
+    std::string note;
+    for (const std::string& line : lines_of(text.substr(0, text.find("\n\n"))))
+      if (line.starts_with("too narrow") || !note.empty()) note += (note.empty() ? "" : " ") + line;
+    EXPECT_EQ(note, left_out.empty() ? "" : "too narrow for: " + left_out) << text;
+    for (const char* kept : {"softmax  y", "erfc", "bf16:fp32:bf16", "within", "0.71", "1.04/3"})
+      EXPECT_TRUE(contains(lines_of(text)[2], kept)) << text;
+  }
+}
+
+/// Those that are alike in all records of an op are left to CSV.
+TEST(ErrorTable, ARowForEveryRecordNamesTheAttributesThatTellItFromOthers) {
+  std::vector<Record> records{record("softmax", "fp32", Verdict::within, 0.5),
+                              record("softmax", "fp32", Verdict::within, 0.5),
+                              record("gelu", "fp32", Verdict::within, 0.5)};
+  records[0].attributes = {{"log", false}, {"eps", 1e-5}};
+  records[1].attributes = {{"log", true}, {"eps", 1e-5}};
+  records[2].attributes = {{"approximate", "tanh"}};
+  for (const TableStyle style : {TableStyle::terminal, TableStyle::markdown}) {
+    const std::string text = table_of(records, true, style);
+    EXPECT_TRUE(contains(text, "attributes") && contains(text, "log=false")) << text;
+    EXPECT_TRUE(contains(text, "log=true")) << text;
+    EXPECT_FALSE(contains(text, "eps") || contains(text, "tanh")) << text;
+    EXPECT_FALSE(contains(table_of(records, false, style), "attributes"));
+  }
+  const std::string narrow = table_of(records, true, TableStyle::terminal, 80);
+  EXPECT_TRUE(contains(narrow, "log=false") && contains(narrow, "log=true")) << narrow;
+  const std::string csv = table_of(records, true, TableStyle::csv);
+  EXPECT_TRUE(contains(csv, ",fp32,log=true eps=1e-05,64x1000,")) << csv;
+  EXPECT_TRUE(contains(csv, ",fp32,approximate=tanh,64x1000,")) << csv;
+}
+
 TEST(ErrorTable, MarkdownEscapesWhatWouldBreakIt) {
   Record r = record("gelu", "fp32", Verdict::within, 0.5);
   r.variant = "a|b<c>\nd*";
@@ -383,7 +382,7 @@ TEST(ErrorTable, CsvHoldsNumbersInFullAndQuotes) {
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_EQ(
       lines[1],
-      "gelu,y,forward,erfc,fp32,64x1000,\"says \"\"1,2\"\"\",7,own,,,within,0.30000000000000004,"
+      "gelu,y,forward,erfc,fp32,,64x1000,\"says \"\"1,2\"\"\",7,own,,,within,0.30000000000000004,"
       "1.04,inf,,-0.00032,\"tracked, this order\",1,64000,,");
 }
 

@@ -29,6 +29,7 @@ class PseudoTerminal : public testing::Test {
     inside_ = open(ptsname(outside_), O_RDWR | O_NOCTTY);
     if (inside_ < 0) GTEST_SKIP() << "no pseudo-terminals here";
     set_columns(120);
+    set("COLUMNS", "");
   }
   void TearDown() override {
     for (const auto& [name, value] : saved_)
@@ -93,6 +94,25 @@ TEST_F(PseudoTerminal, WidthIsTakenBetween60And240) {
   }
 }
 
+TEST_F(PseudoTerminal, ColumnsCountWhereThereIsNoWidth) {
+  set("COLUMNS", "100");
+  EXPECT_EQ(Terminal::of(inside_).columns, 120U) << "a terminal has one";
+  set_columns(0);
+  EXPECT_EQ(Terminal::of(inside_).columns, 100U);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  for (const auto& [columns, expected] :
+       {std::pair<const char*, std::size_t>{"100", 100}, {"20", 60}, {"1000", 240}}) {
+    set("COLUMNS", columns);
+    EXPECT_EQ(Terminal::of(ends[1]).columns, expected);
+  }
+  for (const char* no_width : {"", "0", "-80", "80x", "wide", "99999999999999999999"}) {
+    set("COLUMNS", no_width);
+    EXPECT_GT(Terminal::of(ends[1]).columns, 1000U) << "as wide as it needs";
+  }
+  for (const int end : ends) close(end);
+}
+
 TEST_F(PseudoTerminal, ProgressDrawsRarelyAndWipesItsLine) {
   {
     Progress progress(1000, "gelu", inside_);
@@ -124,7 +144,6 @@ TEST(Progress, IsSilentElsewhere) {
   close(ends[0]);
   const Terminal file = Terminal::of(ends[0]);
   EXPECT_FALSE(file.colour || file.unicode);
-  EXPECT_GT(file.columns, 1000U) << "as wide as it needs";
 }
 
 TEST(Progress, LineShowsShareCountAndTimeLeft) {

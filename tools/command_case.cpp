@@ -6,6 +6,7 @@
 #include "suites/error.hpp"
 #include "suites/suggest.hpp"
 #include "suites/suite_case.hpp"
+#include "suites/tensor_file.hpp"
 
 namespace opbound {
 
@@ -42,11 +43,17 @@ Precision read_precision(const std::string& text) {
 void set_attribute(CaseSpec& spec, const std::string& text) {
   std::vector<std::string_view> names;
   for (const AttributeSpec& a : spec.op->attributes) names.push_back(a.name);
-  const std::size_t sign = std::min(text.find('='), text.size());
-  const auto at = std::find(names.begin(), names.end(), text.substr(0, sign)) - names.begin();
-  if (at == std::ssize(names) || sign == text.size())
-    throw InputError("--attribute", "'" + text + "'",
-                     names.empty() ? "none" : "NAME=VALUE with " + detail::one_of(names));
+  const std::size_t sign = text.find('=');
+  const std::string name = text.substr(0, sign);
+  const std::string expected =
+      names.empty() ? "none: the op has no attributes" : "NAME=VALUE with " + detail::one_of(names);
+  if (sign == std::string::npos)
+    throw InputError("--attribute", detail::in_quotes(text) + " has no '='", expected);
+  const auto at = std::find(names.begin(), names.end(), name) - names.begin();
+  if (at == std::ssize(names))
+    throw InputError("--attribute",
+                     "unknown attribute " + detail::in_quotes_with_suggestion(name, names),
+                     expected);
   const AttributeSpec& attribute = spec.op->attributes[static_cast<std::size_t>(at)];
   if (!attribute.set(spec.attributes, value_of(text.substr(sign + 1))))
     throw InputError("--attribute", "'" + text + "'", attribute.expected);

@@ -7,7 +7,6 @@
 #include <optional>
 #include <tuple>
 
-#include "generated/version.hpp"
 #include "reports/history.hpp"
 #include "reports/table.hpp"
 #include "reports/text.hpp"
@@ -18,6 +17,7 @@
 #include "suites/rerun.hpp"
 #include "suites/shrink.hpp"
 #include "suites/stored.hpp"
+#include "tools/command_again.hpp"
 #include "tools/command_line.hpp"
 #include "tools/command_shrink.hpp"
 #include "tools/commands.hpp"
@@ -30,7 +30,7 @@ constexpr std::size_t largest_shown = 8;
 
 struct Options {
   std::string file, out;
-  std::size_t line = 0;
+  std::optional<std::size_t> line;  ///< records count from 1
   bool shrink = false;
 };
 
@@ -40,7 +40,8 @@ void split_line(Options& options) {
   if (colon == std::string::npos || std::filesystem::exists(options.file)) return;
   const char* end = options.file.data() + options.file.size();
   std::size_t line = 0;
-  if (std::from_chars(options.file.data() + colon + 1, end, line).ptr != end || line == 0) return;
+  const auto [number_end, error] = std::from_chars(options.file.data() + colon + 1, end, line);
+  if (error != std::errc{} || number_end != end) return;
   options.line = line;
   options.file.resize(colon);
 }
@@ -49,85 +50,16 @@ void split_line(Options& options) {
 const Record& choose(const std::vector<Record>& records, const Options& options) {
   if (records.empty())
     throw InputError(options.file, "no records", "a file that `opbound run` wrote");
-  if (options.line > records.size())
-    throw InputError(options.file, "no line " + std::to_string(options.line),
-                     "1 to " + std::to_string(records.size()));
-  if (options.line > 0) return records[options.line - 1];
+  if (options.line && (*options.line < 1 || *options.line > records.size()))
+    throw InputError(options.file, "no line " + std::to_string(*options.line),
+                     "a record's line, 1 to " + std::to_string(records.size()));
+  if (options.line) return records[*options.line - 1];
   const auto key = [](const Record& r) {
     const bool is_allowed = r.verdict == Verdict::vacuous && !r.allowed_vacuous.empty();
     return std::tuple(is_allowed ? Verdict::within : r.verdict, -r.ratio.value_or(-1));
   };
   return *std::min_element(records.begin(), records.end(),
                            [&](const Record& a, const Record& b) { return key(a) < key(b); });
-}
-
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,";
-  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
-
-bool is_stored(const Record& r) { return r.provider == stored_provider_name; }
-
-/// "file(x.safetensors, tensor=h)" as `opbound check` takes it.
-std::string file_argument(const std::string& tensor, const InputSpec& file) {
-  return shell_word(tensor + "=" + file.path + (file.tensor.empty() ? "" : ":" + file.tensor));
-}
-
-bool has_cuda_functions(const Record& r) { return r.contract.ends_with("as CUDA documents"); }
-bool has_own_order(const Record& r) { return r.contract.find("own order") != std::string::npos; }
-
-std::string check_command(const Record& record, const CaseSpec& spec) {
-  std::string text = "opbound check --op " + record.op + " --precision " + record.precision +
-                     " --direction " + record.direction;
-  for (const AttributeSpec& a : spec.op->attributes) {
-    const AttributeValue value = a.get(spec.attributes);
-    const auto* flag = std::get_if<bool>(&value);
-    const auto* word = std::get_if<std::string>(&value);
-    const auto* whole = std::get_if<std::int64_t>(&value);
-    text += " --attribute " + std::string(a.name) + "=" +
-            (flag != nullptr    ? std::string(*flag ? "true" : "false")
-             : word != nullptr  ? *word
-             : whole != nullptr ? std::to_string(*whole)
-                                : shortest(std::get<double>(value)));
-  }
-  for (const int v : spec.declared)
-    text += " --variant " + std::string(spec.op->variants[static_cast<std::size_t>(v)].name);
-  text += has_own_order(record) ? " --order own" : " --order any";
-  text += has_cuda_functions(record) ? " --functions cuda" : " --functions exact";
-  for (const auto& [tensor, file] : spec.inputs) text += " --in " + file_argument(tensor, file);
-  for (const auto& [tensor, file] : record.environment)
-    text += " --out " + file_argument(tensor, parse_input(file));
-  return text + "\n";
-}
-
-/// Of a kernel that is one of several algorithms: what naming it would do.
-std::string unnamed_text(const CaseSpec& spec) {
-  if (spec.declared.size() < 2) return {};
-  return "the bound is the widest of those of " + std::to_string(spec.declared.size()) +
-         " variants; that of the kernel's own, named by --variant, is sharper\n";
-}
-
-/// How to run precisely this check again.
-std::string again_text(const Record& record, const CaseSpec& spec) {
-  std::string text = "\nto run this check again\n";
-  if (is_stored(record)) return text + "  " + check_command(record, spec) + unnamed_text(spec);
-  const std::string device = record.device == "cpu" ? "" : " --device cuda";
-  text += "  opbound run suites/" + record.suite + " --tier nightly" + device + " --case " +
-          shell_word(identity(spec)) + "\n";
-  text += "or with a suite " + record.op + ".toml of its own\n";
-  const std::string suite = suite_text(spec);
-  for (std::size_t at = 0; at < suite.size();) {
-    const std::size_t end = suite.find('\n', at);
-    text += (end == at ? "" : "  " + suite.substr(at, end - at)) + "\n";
-    at = end + 1;
-  }
-  if (record.commit != commit)
-    text += "with opbound " + record.commit + " (this one is " + commit + ")\n";
-  return text;
 }
 
 std::unique_ptr<Provider> provider_of(const Record& record) {
@@ -233,22 +165,6 @@ std::string worst_text(const Record& record, const CaseSpec& spec, const Prepare
   return text + neighbours_text(spec, prepared, provider, place, index);
 }
 
-/// A sweep's inputs are no suite's: it is made again as a sweep.
-bool is_sweep(const Record& record) {
-  return record.inputs.input.find("every pattern") != std::string::npos;
-}
-
-std::string sweep_again_text(const Record& record) {
-  std::string text = "\nto run this sweep again\n  opbound sweep " + record.op + " --case '" +
-                     record.direction + " " + record.precision + "'";
-  const std::size_t each = record.inputs.input.find(", each ");
-  if (each != std::string::npos) {
-    const std::string number = record.inputs.input.substr(each + 7);
-    text += " --every " + number.substr(0, number.find("th"));
-  }
-  return text + "\n";
-}
-
 /// Runs the check again; exit_found if the bits are others.
 int run_again(const Record& record) {
   if (is_sweep(record)) {
@@ -310,6 +226,10 @@ int explain(Options options) {
   if (options.shrink) {
     if (!has_output || record.counts.exceeds == 0)
       throw InputError(options.file, "nothing to shrink", "a record whose verdict is exceeds");
+    // before the search, which takes its time
+    std::error_code ignored;
+    if (std::filesystem::exists(std::filesystem::symlink_status(options.out, ignored)))
+      throw InputError("--out", options.out + " exists already", "the name of a new file");
     return shrink_it(options, record);
   }
   print(print_record(record));
@@ -328,7 +248,9 @@ void add_explain(CLI::App& program, Action& chosen) {
   command->add_option("--line", options->line, "The line of the record")->type_name("LINE");
   CLI::Option* shrink = command->add_flag("--shrink", options->shrink,
                                           "Search the smallest input that still exceeds its bound");
-  command->add_option("--out", options->out, "Write a C++ program that shows the violation")
+  command
+      ->add_option("--out", options->out,
+                   "Write a C++ program that shows the violation, a new file")
       ->type_name("FILE.cpp")
       ->needs(shrink);
   command->callback([options, &chosen] { chosen = [options] { return explain(*options); }; });

@@ -68,6 +68,12 @@ std::vector<std::string> suite_files(const std::string& folder) {
   return files;
 }
 
+std::string suite_file_named(const std::string& name) {
+  const fs::path file = default_folder() / name;
+  std::error_code ignored;
+  return file.has_parent_path() && fs::is_regular_file(file, ignored) ? file.string() : "";
+}
+
 std::unique_ptr<Provider> own_provider(const std::string& device) {
   if (device == "cpu") return own_host_provider();
   int index = 0;
@@ -88,6 +94,21 @@ std::unique_ptr<Provider> own_provider(const std::string& device) {
 std::string why_absent(const Provider& provider) {
   const auto* absent = dynamic_cast<const Absent*>(&provider);
   return absent == nullptr ? "" : absent->why();
+}
+
+bool lacks_required(const std::vector<std::string>& required, const std::string& device,
+                    const Provider& provider) {
+  const std::string why = why_absent(provider);
+  bool lacks = false;
+  for (const std::string& name : required) {
+    const bool takes_part =
+        name == provider.name() || name == device || device.starts_with(name + ":");
+    if (takes_part && why.empty()) continue;
+    lacks = true;
+    std::fprintf(stderr, "opbound: required %s is missing: %s\n", name.c_str(),
+                 takes_part ? why.c_str() : "neither a provider nor the device of this run");
+  }
+  return lacks;
 }
 
 InterruptNoted::InterruptNoted() {

@@ -42,14 +42,6 @@ std::string tensors_text(const PassInfo& pass) {
   return text;
 }
 
-std::string default_of(const Op& op, const AttributeSpec& a) {
-  const AttributeValue value = a.get(op.default_attributes);
-  if (const auto* word = std::get_if<std::string>(&value)) return *word;
-  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);
-  return shortest(std::get<double>(value));
-}
-
 /// A long line under a title, as the terminal's width allows.
 std::string entry(const std::string& title, const std::string& text) {
   const std::size_t columns = Terminal::of(1).columns;
@@ -62,7 +54,7 @@ std::string entry(const std::string& title, const std::string& text) {
   return all;
 }
 
-std::string text_of(const Op& op) {
+std::string op_text(const Op& op) {
   std::string text(op.name), dims;
   for (const std::string_view d : op.dims) dims.append(dims.empty() ? "" : ", ").append(d);
   text += entry("math", std::string(op.math)) + entry("dimensions", dims);
@@ -70,7 +62,7 @@ std::string text_of(const Op& op) {
   if (op.backward) text += entry("backward", tensors_text(*op.backward));
   for (const AttributeSpec& a : op.attributes)
     text += entry("attribute", std::string(a.name) + ": " + std::string(a.expected) + "; " +
-                                   default_of(op, a) + " if not given");
+                                   text_of(a.get(op.default_attributes)) + " if not given");
   for (const Variant& v : op.variants)
     text += entry("variant", std::string(v.name) + ": " + std::string(v.formula));
   return text + "\n";
@@ -78,7 +70,7 @@ std::string text_of(const Op& op) {
 
 std::string list_ops() {
   std::string text;
-  for (const Op& op : all_ops()) text += (text.empty() ? "" : "\n") + text_of(op);
+  for (const Op& op : all_ops()) text += (text.empty() ? "" : "\n") + op_text(op);
   return text;
 }
 
@@ -124,7 +116,7 @@ std::string list_tensors(const Op& op, const Options& options) {
   const std::string formats = std::string(name_of(spec.precision.storage)) + " storage, " +
                               std::string(name_of(spec.precision.compute)) + " compute, " +
                               std::string(name_of(spec.precision.output)) + " output";
-  return text_of(op) + "\nPrecision " + precision + ": " + formats +
+  return op_text(op) + "\nPrecision " + precision + ": " + formats +
          ". int64 may be int32 in a file.\n" + terminal(table);
 }
 

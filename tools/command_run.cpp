@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 
 #include "reports/history.hpp"
@@ -11,6 +12,7 @@
 #include "suites/error.hpp"
 #include "suites/rerun.hpp"
 #include "suites/run.hpp"
+#include "suites/tensor_file.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
 
@@ -29,16 +31,35 @@ struct Options {
   bool quiet = false;
 };
 
+/// Says of a word that names no file what to type instead; what is wrong with a path, its reader
+/// says.
+void require_file(const std::string& word) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const std::string quoted = detail::in_quotes(word);
+  if (fs::is_directory(word, ignored))
+    throw InputError("run", quoted + " is a folder", "suite files, or --suites " + word);
+  if (fs::exists(word, ignored) || word.find_first_of("./") != std::string::npos) return;
+  const std::string suite = suite_file_named(word + ".toml");
+  if (!suite.empty())
+    throw InputError("run", quoted + " is no file", "its suite: opbound run " + suite);
+  throw InputError("run", quoted + " is no file", "suite files, or --case " + word);
+}
+
 /// The cases of a tier and those below it. `only` keeps those whose identity it is, or, where there
 /// is none, those whose identity or name contains it.
 std::vector<CaseSpec> choose_cases(const Options& options) {
   const auto tier = static_cast<Tier>(
       std::find(tier_names.begin(), tier_names.end(), options.tier) - tier_names.begin());
   std::vector<CaseSpec> cases;
+  for (const std::string& word : options.suites) require_file(word);
   for (const std::string& file :
        options.suites.empty() ? suite_files(options.folder) : options.suites)
-    for (CaseSpec& spec : read_suite(file).cases)
-      if (spec.tier <= tier) cases.push_back(std::move(spec));
+    for (CaseSpec& spec : read_suite(file).cases) {
+      if (spec.tier > tier) continue;
+      spec.suite = file;  // as it is named here, so that `explain` finds it again
+      cases.push_back(std::move(spec));
+    }
   if (options.only.empty()) return cases;
   const auto is_it = [&](const CaseSpec& c) { return identity(c) == options.only; };
   const auto contains_it = [&](const CaseSpec& c) {
@@ -51,21 +72,6 @@ std::vector<CaseSpec> choose_cases(const Options& options) {
     throw InputError("--case", "no case of this tier contains '" + options.only + "'",
                      "part of a case's name or of what `opbound list cases` prints");
   return cases;
-}
-
-/// Tells of everything that --require names and this run does not have.
-bool lacks_required(const Options& options, const Provider& provider) {
-  const std::string why = why_absent(provider);
-  bool lacks = false;
-  for (const std::string& name : options.required) {
-    const bool takes_part =
-        name == provider.name() || name == options.device || options.device.starts_with(name + ":");
-    if (takes_part && why.empty()) continue;
-    lacks = true;
-    std::fprintf(stderr, "opbound: required %s is missing: %s\n", name.c_str(),
-                 takes_part ? why.c_str() : "neither a provider nor the device of this run");
-  }
-  return lacks;
 }
 
 /// Runs until the end or an interrupt; each record is kept as soon as it is there.
@@ -114,7 +120,7 @@ int run(const Options& options) {
   if (writer) writer->close();
   const Summary summary = summary_of(records);
   print(options.quiet ? last_line(summary) + "\n" : tables_of(records));
-  const bool lacks = lacks_required(options, *provider);
+  const bool lacks = lacks_required(options.required, options.device, *provider);
   if (InterruptNoted::has_come()) {
     std::fprintf(stderr, "opbound: interrupted; some of %zu checks did not run\n", cases.size());
     return exit_interrupted;

@@ -10,7 +10,9 @@
 #include "reports/text.hpp"
 #include "suites/error.hpp"
 #include "suites/rerun.hpp"
+#include "suites/run.hpp"
 #include "suites/sweep.hpp"
+#include "tools/command_case.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
 
@@ -21,6 +23,7 @@ struct Options {
   std::vector<std::string> ops;
   std::string folder, out, only, device = "cpu";
   std::uint64_t every = 0;
+  std::vector<std::string> required;
   bool all_attributes = false, quiet = false;
 };
 
@@ -29,14 +32,16 @@ constexpr std::uint64_t host_elements = std::uint64_t{1} << 18;
 
 std::vector<CaseSpec> chosen_sweeps(const Options& options) {
   std::vector<CaseSpec> cases;
-  for (const std::string& name : options.ops)
-    if (find_op(name) == nullptr)
-      throw InputError("sweep", "unknown op '" + name + "'", "one that `opbound list ops` prints");
+  for (const std::string& name : options.ops) read_op("sweep", name);
   for (const std::string& file : suite_files(options.folder)) {
     const Suite suite = read_suite(file);
     const bool is_wanted = options.ops.empty() || std::find(options.ops.begin(), options.ops.end(),
                                                             suite.op->name) != options.ops.end();
-    if (is_wanted) cases.insert(cases.end(), suite.cases.begin(), suite.cases.end());
+    if (!is_wanted) continue;
+    for (const CaseSpec& spec : suite.cases) {
+      cases.push_back(spec);
+      cases.back().suite = file;  // as it is named here, so that `explain` finds it again
+    }
   }
   std::vector<CaseSpec> sweeps = sweeps_of(cases, options.all_attributes);
   std::erase_if(sweeps, [&](const CaseSpec& c) {
@@ -48,10 +53,26 @@ std::vector<CaseSpec> chosen_sweeps(const Options& options) {
   return sweeps;
 }
 
+/// The records of a sweep; where its device is missing or fails, one that says so, as `run` has it.
+std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider, std::uint64_t every,
+                               const SweepProgress& progress) {
+  Record without_result = record_of(spec, provider);
+  without_result.verdict = Verdict::skipped;
+  without_result.reason = why_absent(provider);
+  if (!without_result.reason.empty()) return {without_result};
+  try {
+    return run_sweep(spec, provider, every, progress);
+  } catch (const Unavailable& e) {
+    without_result.reason = e.what();
+  } catch (const ProviderFailure& e) {
+    without_result.verdict = Verdict::failed;
+    without_result.reason = e.what();
+  }
+  return {without_result};
+}
+
 int sweep(const Options& options) {
   const std::unique_ptr<Provider> provider = own_provider(options.device);
-  if (const std::string why = why_absent(*provider); !why.empty())
-    throw InputError("--device", why, "a device that is here, or cpu");
   const std::vector<CaseSpec> sweeps = chosen_sweeps(options);
   const auto every_of = [&](const CaseSpec& c) {
     if (options.every > 0) return options.every;
@@ -69,8 +90,8 @@ int sweep(const Options& options) {
   for (const CaseSpec& c : sweeps) {
     if (InterruptNoted::has_come()) break;
     const std::string what = std::string(c.op->name) + " " + identity(c);
-    for (Record& r : run_sweep(c, *provider, every_of(c),
-                               [&](std::uint64_t n) { progress.advance(n, what); })) {
+    for (Record& r : records_of(c, *provider, every_of(c),
+                                [&](std::uint64_t n) { progress.advance(n, what); })) {
       if (writer) writer->write(r);
       records.push_back(std::move(r));
     }
@@ -80,8 +101,9 @@ int sweep(const Options& options) {
   const Summary summary = summary_of(records);
   const TableOptions as{TableStyle::terminal, true, Terminal::of(1)};
   print(options.quiet ? last_line(summary) + "\n" : error_table(records, as));
+  const bool lacks = lacks_required(options.required, options.device, *provider);
   if (InterruptNoted::has_come()) return exit_interrupted;
-  return summary.exit_code();
+  return exit_code(summary.verdicts, summary.allowed_vacuous, lacks);
 }
 
 }  // namespace
@@ -108,6 +130,11 @@ void add_sweep(CLI::App& program, Action& chosen) {
       ->type_name("TEXT");
   command->add_flag("--all-attributes", options->all_attributes,
                     "Every set of attributes that the suites have, not the first alone");
+  command
+      ->add_option("--require", options->required,
+                   "Exit with 3 if this provider or device is missing")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   command->add_option("--out", options->out, "Append the records to this file")
       ->type_name("FILE.jsonl");
   command->add_flag("--quiet", options->quiet, "Print the last line only");

@@ -38,7 +38,10 @@ void add_table(CLI::App& program, Action& chosen) {
   CLI::Option* markdown = command->add_flag("--markdown", options->markdown, "As Markdown");
   command->add_flag("--csv", options->csv, "As comma-separated values, numbers in full")
       ->excludes(markdown);
-  command->add_flag("--all", options->all, "A row for every record, not for the worst of a group");
+  command->add_flag(
+      "--all", options->all,
+      "A row for every record, not for the worst of a group; of the overview, one for "
+      "every part, direction, variant and attributes");
   command->add_flag("--overview", options->overview, "A row for each op and precision");
   command->callback([options, &chosen] { chosen = [options] { return show(*options); }; });
 }

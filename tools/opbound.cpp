@@ -1,11 +1,15 @@
 // opbound: checks numerical operators against certified references and derived error bounds.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "generated/version.hpp"
 #include "suites/error.hpp"
+#include "suites/suggest.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
 
@@ -44,6 +48,21 @@ int with_output_written(int code) {
   return report(opbound::exit_bad_use, "standard output: cannot be written");
 }
 
+/// What the command line's reader did not take; a word in the place of a command is one mistyped.
+[[noreturn]] void refuse(const CLI::App& program, const std::string& first_word,
+                         const CLI::ParseError& error) {
+  std::vector<std::string_view> commands;
+  for (const CLI::App* command : program.get_subcommands({}))
+    commands.push_back(command->get_name());
+  const bool is_option = first_word.empty() || first_word.front() == '-';
+  if (!is_option && std::find(commands.begin(), commands.end(), first_word) == commands.end())
+    throw opbound::InputError(
+        "command line",
+        "unknown command " + opbound::detail::in_quotes_with_suggestion(first_word, commands),
+        opbound::detail::one_of(commands));
+  throw opbound::InputError("command line", error.what(), "the usage that --help prints");
+}
+
 int run_program(int argc, char** argv) {
   CLI::App program(description, "opbound");
   program.set_version_flag("--version",
@@ -63,7 +82,7 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::Success& e) {  // --help, --version
     return with_output_written(program.exit(e));
   } catch (const CLI::ParseError& e) {
-    throw opbound::InputError("command line", e.what(), "the usage that --help prints");
+    refuse(program, argc > 1 ? argv[1] : "", e);
   }
   if (!chosen) throw opbound::InputError("command line", "no command", "one that --help names");
   return with_output_written(chosen());

@@ -1,0 +1,30 @@
+// How the check of a record is run again: as command lines to paste, or as a suite of its own.
+#pragma once
+
+#include <string>
+
+#include "reports/record.hpp"
+#include "suites/suite.hpp"
+
+namespace opbound {
+
+/// Was it made by `opbound check`, of outputs in files?
+bool is_stored(const Record& record);
+/// What that kernel was judged by: --order own, --functions cuda.
+bool has_own_order(const Record& record);
+bool has_cuda_functions(const Record& record);
+
+/// Was it made by `opbound sweep`? Its inputs are no suite's: it is made again as a sweep.
+bool is_sweep(const Record& record);
+
+/// The command that runs precisely this check, where its suite is found and still has the case; and
+/// the check alone as a suite. `spec` is the record's.
+std::string again_text(const Record& record, const CaseSpec& spec);
+
+/// The same for a sweep's record.
+std::string sweep_again_text(const Record& record);
+
+/// A word as a shell reads it back.
+std::string shell_word(const std::string& text);
+
+}  // namespace opbound
