@@ -22,8 +22,7 @@ struct Tally {
 
   /// The element with the largest ratio, then the largest error, then the smallest index; failing
   /// and undecided ones before all others.
-  std::int64_t worst = -1;
-  int worst_rank = -1;
+  std::int64_t worst = -1, worst_rank = -1;
   double worst_ratio = 0, worst_error = 0;
 
   OPBOUND_HD std::uint64_t checked() const { return within + exceeds + undecided + vacuous; }
@@ -47,9 +46,9 @@ struct Tally {
     if (!std::isfinite(j.error_ulp) || !std::isfinite(j.acceptable)) return false;
     ++numbers;
     acceptable_sum += j.acceptable;
-    acceptable_max = std::fmax(acceptable_max, j.acceptable);
+    acceptable_max = acceptable_max < j.acceptable ? j.acceptable : acceptable_max;
     error_sum += error;
-    error_max = std::fmax(error_max, error);
+    error_max = error_max < error ? error : error_max;
     signed_sum += j.error_ulp;
     square_sum += j.error_ulp * j.error_ulp;
     return true;
@@ -74,7 +73,7 @@ struct Tally {
   }
 
  private:
-  OPBOUND_HD void take_worst(int rank, double ratio, double error, std::int64_t index) {
+  OPBOUND_HD void take_worst(std::int64_t rank, double ratio, double error, std::int64_t index) {
     if (rank < worst_rank) return;
     if (rank == worst_rank && !(ratio > worst_ratio)) {
       if (ratio < worst_ratio || error < worst_error) return;

@@ -80,7 +80,9 @@ template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> finish_vanishing(Function f, T value, Propagated p,
                                                         double cap, bool exact) {
   LocalError ours = Facts<T>::function(f);
-  if (to_double(value) == 0) ours.absolute = min(ours.absolute, up(max(cap, Facts<T>::negligible)));
+  if (to_double(value) ==
+      0)  // twice the cap: a reference of a few digits can tell what is below it
+    ours.absolute = min(ours.absolute, up(max(2 * cap, Facts<T>::negligible)));
   return finish<T, K>(value, p, declared_error<T, K>(f), ours, exact);
 }
 

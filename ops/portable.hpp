@@ -7,11 +7,9 @@
 #define OPBOUND_APART __noinline__  ///< called, not inlined: for what is large and need not be fast
 #endif
 #define OPBOUND_RARE __noinline__  ///< seldom taken: it shall not cost registers
-#define OPBOUND_ONCE __noinline__  ///< there once for all kernels: it shall not cost instructions
 #else
 #define OPBOUND_HD
 #define OPBOUND_RARE
-#define OPBOUND_ONCE
 #define OPBOUND_APART
 #endif
 

@@ -57,6 +57,7 @@ struct rms_norm::forward {
 
   struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 2> outputs{y, rstd};
+    static constexpr bool keeps_up_with_memory = true;
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<rms_norm>& p, const Io& io,

@@ -49,6 +49,7 @@ struct softmax::forward {
 
   struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{y};
+    static constexpr bool keeps_up_with_memory = true;
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<softmax>& p, const Io& io,

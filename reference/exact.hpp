@@ -1,6 +1,8 @@
 // What a certified reference says about one exact value, as plain data for the host and the device.
 #pragma once
 
+#include <cstdint>
+
 namespace opbound {
 
 /// An exact value known to lie in high + low +- radius.
@@ -11,7 +13,8 @@ namespace opbound {
 /// value is finite and its rounding to double is not; high is the largest double with its sign. The
 /// other classes speak for themselves; high then holds the infinity or NaN, low and radius are 0.
 struct Exact {
-  enum class Class : unsigned char { finite, plus_infinity, minus_infinity, nan, beyond_double };
+  /// As wide as a double: an Exact has no bytes that nobody writes.
+  enum class Class : std::uint64_t { finite, plus_infinity, minus_infinity, nan, beyond_double };
 
   double high = 0;
   double low = 0;

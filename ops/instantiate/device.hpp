@@ -10,6 +10,7 @@
 #include "bounds/tracked_double_double.hpp"
 #include "ops/cuda.hpp"
 #include "ops/instantiate/theorem.hpp"
+#include "ops/instantiate/typed_io.hpp"
 
 namespace opbound {
 
@@ -120,8 +121,17 @@ void launch(const Problem<Op>& problem, const Io& io, std::int64_t blocks) {
   OPBOUND_CUDA_CHECK(cudaGetLastError());
 }
 
+/// With loads whose type is known, where the part asks for them and all tensors are of that type.
+template <class Part, class Pass, Element stored, class Op>
+bool launch_typed(const Problem<Op>& problem, const Bindings& tensors) {
+  using Io = TypedIo<Pass, stored>;
+  if (!Io::suits(tensors)) return false;
+  launch<Part, float>(problem, Io{tensors}, Part::blocks(problem.sizes));
+  return true;
+}
+
 /// The part's results, by its tiled body where it has one for this problem.
-template <class Part, class T, class Op>
+template <class Part, class Pass, class T, class Op>
 void launch_fastest(const Problem<Op>& problem, const PlainIo<T>& io) {
   if constexpr (requires { typename Part::tile; } && std::floating_point<T>) {
     using Tile = typename Part::tile;
@@ -132,6 +142,11 @@ void launch_fastest(const Problem<Op>& problem, const PlainIo<T>& io) {
       OPBOUND_CUDA_CHECK(cudaGetLastError());
       return;
     }
+  }
+  if constexpr (requires { Part::keeps_up_with_memory; } && std::same_as<T, float>) {
+    if (launch_typed<Part, Pass, Element::bf16>(problem, io.tensors)) return;
+    if (launch_typed<Part, Pass, Element::fp16>(problem, io.tensors)) return;
+    if (launch_typed<Part, Pass, Element::fp32>(problem, io.tensors)) return;
   }
   launch<Part, T>(problem, io, Part::blocks(problem.sizes));
 }
@@ -264,7 +279,7 @@ struct DeviceOf {
       const PlainIo<T> io{bind(views)};
       const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
       detail::for_each_part<Pass>(
-          [&]<class Part>() { detail::launch_fastest<Part, T>(problem, io); });
+          [&]<class Part>() { detail::launch_fastest<Part, Pass, T>(problem, io); });
     });
   }
 

@@ -5,7 +5,9 @@
 
 namespace opbound::detail {
 
-/// Errors by their size, in shared memory until the team is done, and which elements are open.
+/// Errors by their size, and which elements are open. Nearly all errors are in the first entries,
+/// which each lane counts for itself: lanes that add to one number wait for each other. The rest is
+/// counted in shared memory until the team is done.
 class DeviceCounts {
  public:
   using Counter = unsigned long long;  // what atomicAdd takes
@@ -19,7 +21,9 @@ class DeviceCounts {
   }
 
   __device__ void decided(double error) const {
-    atomicAdd(&shared_[UlpHistogram::entry_of(error)], 1U);
+    const std::size_t entry = UlpHistogram::entry_of(error);
+    for (std::size_t k = 0; k < first_entries; ++k) first_[k] += entry == k ? 1 : 0;
+    if (entry >= first_entries) atomicAdd(&shared_[entry], 1U);
   }
   __device__ void open(std::int64_t index) const {
     const Counter place = atomicAdd(reinterpret_cast<Counter*>(to_.open_count), Counter{1});
@@ -28,6 +32,8 @@ class DeviceCounts {
 
   /// Called by all lanes at the end.
   __device__ void finish() const {
+    for (std::size_t k = 0; k < first_entries; ++k)
+      if (first_[k] != 0) atomicAdd(&shared_[k], first_[k]);
     __syncthreads();
     for (std::size_t k = threadIdx.x; k < UlpHistogram::most_entries; k += blockDim.x)
       if (shared_[k] != 0)
@@ -35,6 +41,9 @@ class DeviceCounts {
   }
 
  private:
+  static constexpr std::size_t first_entries = 4;  ///< up to 2 ulp
+
+  mutable unsigned first_[first_entries] = {};
   unsigned* shared_;
   TallyResult to_;
 };

@@ -54,36 +54,6 @@ struct SoloIo {
   }
 };
 
-/// Elements first, first + stride, ... judged, in this order, into `total`. In a store that is
-/// known when this is compiled (rounds = 0 or 1) a verdict is a third of the instructions.
-template <Format F, int rounds, class Sink>
-OPBOUND_ONCE OPBOUND_HD void judge_stored(Judge judge, const JudgedElement* e, int count,
-                                          std::int64_t first, std::int64_t stride, const Sink& sink,
-                                          Tally& total) {
-  if constexpr (rounds >= 0) judge.store = {F, rounds != 0};
-  OPBOUND_ROLLED for (int b = 0; b < count; ++b) {
-    const std::int64_t k = first + b * stride;
-    total.hash += element_hash(k, encode(judge.store.format, e[b].got));
-    judge.first(e[b], k, sink, total);
-  }
-}
-
-template <class Sink>
-OPBOUND_HD void judge_elements(const Judge& judge, const JudgedElement* e, int count,
-                               std::int64_t first, std::int64_t stride, const Sink& sink,
-                               Tally& total) {
-  const Kind kind = judge.store.format.kind;
-  const bool rounds = judge.store.rounds;
-  if (kind == Kind::fp32 && !rounds)
-    judge_stored<fp32, 0>(judge, e, count, first, stride, sink, total);
-  else if (kind == Kind::bf16 && rounds)
-    judge_stored<bf16, 1>(judge, e, count, first, stride, sink, total);
-  else if (kind == Kind::fp16 && rounds)
-    judge_stored<fp16, 1>(judge, e, count, first, stride, sink, total);
-  else
-    judge_stored<fp32, -1>(judge, e, count, first, stride, sink, total);
-}
-
 /// The elements of a sweep of one output of a part.
 template <class Op, class Pass, class Part, int output, class T>
 struct SweptElements {
@@ -91,24 +61,18 @@ struct SweptElements {
   Problem<Op> problem;  ///< all dimensions 1
   Judge judge;
 
-  /// Elements that one lane takes at a time: step by step, so that each step's instructions stay in
-  /// the instruction cache (DECISIONS.md).
-  static constexpr int batch = 4;
-
   /// The tally of elements first, first + stride, ... below last, in this order; sink.open(k) where
   /// fp64 does not decide.
   template <class Sink>
   OPBOUND_HD Tally tally(std::int64_t first, std::int64_t last, std::int64_t stride,
                          const Sink& sink) const {
     Tally total;
-    JudgedElement e[batch];
-    while (first < last) {
-      const std::int64_t left = (last - first + stride - 1) / stride;
-      const int count = left < batch ? static_cast<int>(left) : batch;
-      OPBOUND_ROLLED for (int b = 0; b < count; ++b) take_kernel(first + b * stride, e[b]);
-      OPBOUND_ROLLED for (int b = 0; b < count; ++b) take_definition(first + b * stride, e[b]);
-      judge_elements(judge, e, count, first, stride, sink, total);
-      first += count * stride;
+    OPBOUND_ROLLED for (std::int64_t k = first; k < last; k += stride) {
+      JudgedElement e;
+      take_kernel(k, e);
+      take_definition(k, e);
+      total.hash += element_hash(k, encode(judge.store.format, e.got));
+      judge.first(e, k, sink, total);
     }
     return total;
   }

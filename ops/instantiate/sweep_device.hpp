@@ -9,7 +9,7 @@ namespace opbound {
 namespace detail {
 
 template <class Elements>
-__global__ void __launch_bounds__(team_width, 8)
+__global__ void __launch_bounds__(team_width, 5)
     device_sweep(const __grid_constant__ Elements elements, std::int64_t count, std::int64_t first,
                  std::int64_t last, const __grid_constant__ TallyResult to) {
   __shared__ alignas(16) unsigned char lanes[team_width * sizeof(Tally)];

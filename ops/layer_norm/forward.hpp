@@ -18,6 +18,7 @@ struct layer_norm::forward {
 
   struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 3> outputs{y, mean, rstd};
+    static constexpr bool keeps_up_with_memory = true;
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<layer_norm>& p, const Io& io,

@@ -7,6 +7,7 @@
 #include "suites/sweep.hpp"
 #include "tests/benchmarks/floors.hpp"
 #include "tests/benchmarks/product.hpp"
+#include "tests/benchmarks/rows.hpp"
 
 namespace opbound {
 namespace {
@@ -58,6 +59,30 @@ void product(benchmark::State& state) {
   state.counters["ratio"] = times.ratio;
 }
 BENCHMARK(product)->Arg(8192)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+/// copy_share: of the rate at which the device copies; rows.py times PyTorch's.
+void rows(benchmark::State& state, const char* op) {
+  const double copies = benchmarks::copied_bytes_per_second();
+  benchmarks::RowTimes times{};
+  for (auto _ : state) {
+    times = benchmarks::time_rows(op, 8192, 4096);
+    state.SetIterationTime(times.kernel_ms / 1e3);
+  }
+  state.counters["floor_ms"] = 1e3 * times.bytes / copies;
+  state.counters["copy_share"] = 1e3 * times.bytes / copies / times.kernel_ms;
+}
+BENCHMARK_CAPTURE(rows, softmax, "softmax")
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(rows, layer_norm, "layer_norm")
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(rows, rms_norm, "rms_norm")
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
 
 /// Registered before main, which Google Benchmark has.
 const bool registered = [] {

@@ -18,45 +18,43 @@ __global__ void multiply_add(double* to, double x, double y) {
   to[blockIdx.x * blockDim.x + threadIdx.x] = total;
 }
 
-/// Milliseconds of the fastest of five runs.
-template <class F>
-float fastest_ms(F run) {
-  cudaEvent_t start{}, end{};
-  OPBOUND_CUDA_CHECK(cudaEventCreate(&start));
+}  // namespace
+
+double fastest_ms(const std::function<void()>& start) {
+  cudaEvent_t begin{}, end{};
+  OPBOUND_CUDA_CHECK(cudaEventCreate(&begin));
   OPBOUND_CUDA_CHECK(cudaEventCreate(&end));
   float best = 1e30F;
   for (int i = 0; i < 5; ++i) {
-    OPBOUND_CUDA_CHECK(cudaEventRecord(start));
-    run();
+    OPBOUND_CUDA_CHECK(cudaEventRecord(begin));
+    start();
     OPBOUND_CUDA_CHECK(cudaEventRecord(end));
     OPBOUND_CUDA_CHECK(cudaEventSynchronize(end));
     float ms = 0;
-    OPBOUND_CUDA_CHECK(cudaEventElapsedTime(&ms, start, end));
+    OPBOUND_CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
     best = ms < best ? ms : best;
   }
-  OPBOUND_CUDA_CHECK(cudaEventDestroy(start));
+  OPBOUND_CUDA_CHECK(cudaEventDestroy(begin));
   OPBOUND_CUDA_CHECK(cudaEventDestroy(end));
-  return best;
+  return static_cast<double>(best);
 }
-
-}  // namespace
 
 double multiply_adds_per_second() {
   const cuda::Memory to = cuda::memory_for<double>(std::int64_t{blocks} * threads);
-  const float ms = fastest_ms([&] {
+  const double ms = fastest_ms([&] {
     multiply_add<<<blocks, threads>>>(to.as<double>(), 1 + 0x1p-30, 0x1p-30);
     OPBOUND_CUDA_CHECK(cudaGetLastError());
   });
-  return 1e3 * blocks * threads * static_cast<double>(chains) * steps / static_cast<double>(ms);
+  return 1e3 * blocks * threads * static_cast<double>(chains) * steps / ms;
 }
 
 double copied_bytes_per_second() {
   constexpr std::size_t bytes = std::size_t{1} << 30;
   const cuda::Memory from(bytes), to(bytes);
-  const float ms = fastest_ms([&] {
+  const double ms = fastest_ms([&] {
     OPBOUND_CUDA_CHECK(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice));
   });
-  return 1e3 * 2 * static_cast<double>(bytes) / static_cast<double>(ms);  // read and written
+  return 1e3 * 2 * static_cast<double>(bytes) / ms;  // read and written
 }
 
 void wait_for_device() { OPBOUND_CUDA_CHECK(cudaDeviceSynchronize()); }
