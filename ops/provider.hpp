@@ -34,6 +34,20 @@ class Provider {
   virtual std::string device() const = 0;
   virtual std::vector<std::pair<std::string, std::string>> environment() const = 0;
 
+  /// Why nothing can run here; empty if it can.
+  virtual std::string absence() const { return {}; }
+
+  /// Are the kernels somebody else's? Then it is they that decide which algorithm runs, not the
+  /// call.
+  virtual bool is_foreign() const { return false; }
+
+  /// The algorithms that its kernel may be on such a call, which names `variant`; none: it lists no
+  /// kernel for it.
+  virtual std::vector<int> variants(const Op&, Direction, const AttributeBytes&,
+                                    int variant) const {
+    return {variant};
+  }
+
   /// What the kernel keeps to when it is declared to be one of these variants.
   virtual Contract contract(const Op& op, std::vector<int> variants) const = 0;
 

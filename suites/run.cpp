@@ -166,7 +166,8 @@ Record record_of(const CaseSpec& spec, const Provider& provider) {
   Record r;
   r.op = spec.op->name;
   r.direction = name_of(spec.direction);
-  r.variant = spec.op->variants[static_cast<std::size_t>(spec.variant)].name;
+  r.variant = variant_names(*spec.op,
+                            provider.is_foreign() ? spec.declared : std::vector<int>{spec.variant});
   r.precision = name_of(spec.precision);
   r.attributes = attributes_of(spec);
   r.provider = provider.name();
@@ -182,14 +183,19 @@ Record record_of(const CaseSpec& spec, const Provider& provider) {
 Record record_of(const CaseSpec& spec, const Provider& provider, const OutputCheck& c) {
   Record r = record_of(spec, provider);
   r.part = spec.op->pass(spec.direction).tensors[static_cast<std::size_t>(c.tensor)].name;
+  fill_in(r, c);
+  if (r.verdict == Verdict::vacuous) r.allowed_vacuous = spec.allowed_vacuous;
+  return r;
+}
+
+void fill_in(Record& r, const OutputCheck& c) {
   r.output_hash = hash_text(c.hash);
   r.verdict = verdict_of(c.counts);
-  if (r.verdict == Verdict::vacuous) r.allowed_vacuous = spec.allowed_vacuous;
   r.counts = c.counts;
   r.blocks = c.blocks;
   r.rungs = c.rungs;
   r.nonfinite_mismatch = c.nonfinite_mismatch;
-  if (c.counts.checked == 0) return r;
+  if (c.counts.checked == 0) return;
   r.ratio = c.ratio;
   r.acceptable_mean = c.acceptable_mean;
   r.acceptable_max = c.acceptable_max;
@@ -199,7 +205,6 @@ Record record_of(const CaseSpec& spec, const Provider& provider, const OutputChe
   r.bias_z = c.bias_z;
   r.ulp_histogram = c.histogram;
   r.worst = c.worst;
-  return r;
 }
 
 Prepared prepare(const CaseSpec& spec, Tensors given) {
@@ -280,6 +285,11 @@ std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider,
   return records;
 }
 
+std::string no_kernel_text(const CaseSpec& spec, const Provider& provider) {
+  return provider.name() + " lists no kernel for " + std::string(spec.op->name) + " " +
+         std::string(name_of(spec.direction)) + " by " + variant_names(*spec.op, {spec.variant});
+}
+
 /// A quick check's rows, counted as elements are.
 Record quick_record(const CaseSpec& spec, const Provider& provider, const QuickCheck& quick) {
   Record r = record_of(spec, provider);
@@ -333,6 +343,8 @@ std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider, Agr
     r.reason = why;
     return std::vector<Record>{r};
   };
+  if (provider.variants(*spec.op, spec.direction, spec.attributes, spec.variant).empty())
+    return without_result(Verdict::skipped, no_kernel_text(spec, provider).c_str());
   Prepared prepared = prepare(spec);
   std::vector<Record> records;
   try {

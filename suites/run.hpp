@@ -51,6 +51,9 @@ Record record_of(const CaseSpec& spec, const Provider& provider);
 /// The same, with what was found of one output.
 Record record_of(const CaseSpec& spec, const Provider& provider, const OutputCheck& check);
 
+/// What was found of one output: verdict, counts, statistics, worst element, hash.
+void fill_in(Record& record, const OutputCheck& check);
+
 /// The elements' hashes, NaN canonical, added: "sum64:0123456789abcdef".
 std::string hash_of(const Tensor& tensor);
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "generated/version.hpp"
+#include "ops/providers/plugin.hpp"
 #include "reports/text.hpp"
 #include "suites/error.hpp"
 #include "suites/input.hpp"
@@ -132,6 +133,11 @@ std::string device_option(const Record& record) {
 
 }  // namespace
 
+std::string plugin_of(const Record& record) {
+  for (const auto& [name, value] : record.environment)
+    if (name == plugin_file_key) return value;
+  return {};
+}
 bool is_stored(const Record& record) { return record.provider == stored_provider_name; }
 bool has_own_order(const Record& record) {
   return record.contract.find("own order") != std::string::npos;
@@ -146,11 +152,15 @@ bool is_sweep(const Record& record) {
 std::string again_text(const Record& record, const CaseSpec& spec) {
   std::string text = "\nto run this check again\n";
   if (is_stored(record)) return text + "  " + check_command(record, spec) + unnamed_text(spec);
-  const std::string suite = suite_of(record, spec);
+  const std::string plugin = plugin_of(record);
+  CaseSpec of_suite = spec;
+  if (!plugin.empty()) of_suite.declared = {spec.variant};  // the rest is what the plug-in declares
+  const std::string suite = suite_of(record, of_suite);
   if (suite.empty())
     text += "with a suite " + record.op + ".toml of its own" + not_found_text(record);
   else
-    text += "  opbound run " + shell_word(suite) + " --tier nightly" + device_option(record) +
+    text += "  opbound run " + shell_word(suite) + " --tier nightly" +
+            (plugin.empty() ? device_option(record) : " --provider " + shell_word(plugin)) +
             " --case " + shell_word(identity(spec)) + "\nor with a suite " + record.op +
             ".toml of its own\n";
   return text + indented_suite(spec) + version_text(record);

@@ -10,6 +10,8 @@ namespace opbound {
 
 /// Was it made by `opbound check`, of outputs in files?
 bool is_stored(const Record& record);
+/// The plug-in's file, as the run named it; empty where the kernel is no plug-in's.
+std::string plugin_of(const Record& record);
 /// What that kernel was judged by: --order own, --functions cuda.
 bool has_own_order(const Record& record);
 bool has_cuda_functions(const Record& record);

@@ -94,8 +94,7 @@ int check(const Options& options) {
                         [&](const auto& file) { return file.first == r.part; });
   });
   std::string worst;
-  for (Record& record : records) {
-    record.variant = record.contract.substr(0, record.contract.find(','));
+  for (const Record& record : records) {
     if (record.worst) worst += "\n" + worst_text(spec, record);
     if (writer) writer->write(record);
   }

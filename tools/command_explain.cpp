@@ -29,7 +29,7 @@ constexpr int neighbours_on_each_side = 4;
 constexpr std::size_t largest_shown = 8;
 
 struct Options {
-  std::string file, out;
+  std::string file, out, plugin;
   std::optional<std::size_t> line;  ///< records count from 1
   bool shrink = false;
 };
@@ -62,7 +62,23 @@ const Record& choose(const std::vector<Record>& records, const Options& options)
                            [&](const Record& a, const Record& b) { return key(a) < key(b); });
 }
 
-std::unique_ptr<Provider> provider_of(const Record& record) {
+/// The plug-in in `file`, if it is the record's.
+std::unique_ptr<Provider> plugin_for(const Record& record, const std::string& file) {
+  if (plugin_of(record).empty())
+    throw InputError("--provider", "the record is of no plug-in, its kernel is " + record.provider,
+                     "a record that a plug-in made");
+  std::unique_ptr<Provider> plugin = named_plugin(file, "cuda");
+  if (plugin->name() != record.provider)
+    throw InputError("--provider", file + " is the plug-in " + plugin->name(),
+                     "the record's, " + record.provider);
+  return plugin;
+}
+
+/// Whose kernel made the record. Null for a plug-in that is not named: a record alone never has a
+/// library opened.
+std::unique_ptr<Provider> provider_of(const Record& record, const std::string& plugin) {
+  if (!plugin.empty()) return plugin_for(record, plugin);
+  if (!plugin_of(record).empty()) return nullptr;
   if (is_stored(record)) {
     std::vector<std::pair<std::string, InputSpec>> outputs;
     for (const auto& [tensor, file] : record.environment)
@@ -159,21 +175,25 @@ std::string worst_text(const Record& record, const CaseSpec& spec, const Prepare
   const auto worst =
       std::find_if(block.begin(), block.end(), [&](const Probed& e) { return e.index == index; });
   const std::string text = "\nthe error of the worst element\n" +
-                           split_text(*worst, format_of(output.element), !is_stored(record));
+                           split_text(*worst, format_of(output.element), !provider.is_foreign());
   if (!is_elementwise(spec, place)) return text + block_text(block, record.part);
   if (is_stored(record)) return text;
   return text + neighbours_text(spec, prepared, provider, place, index);
 }
 
 /// Runs the check again; exit_found if the bits are others.
-int run_again(const Record& record) {
+int run_again(const Record& record, const Provider* provider) {
   if (is_sweep(record)) {
     print(sweep_again_text(record));
     return exit_clean;
   }
   const CaseSpec spec = spec_of(record);
   print(again_text(record, spec));
-  const std::unique_ptr<Provider> provider = provider_of(record);
+  if (provider == nullptr) {
+    print("\nnot run again: the kernel is the plug-in's; --provider " +
+          shell_word(plugin_of(record)) + " opens it\n");
+    return exit_clean;
+  }
   place_of_output(spec, record.part);  // throws for a record of another op's output
   Prepared prepared = prepare(spec);
   try {
@@ -181,6 +201,9 @@ int run_again(const Record& record) {
   } catch (const Unavailable& e) {
     print(std::string("\nnot run again: ") + e.what() + "\n");
     return exit_clean;
+  } catch (const ProviderFailure& e) {
+    print(std::string("\nrun again: it failed: ") + e.what() + "\n");
+    return exit_found;
   }
   const std::string hash = hash_of(prepared.tensors.find(record.part)->second);
   const auto scheme = [](const std::string& h) { return h.substr(0, h.find(':')); };
@@ -197,10 +220,12 @@ int run_again(const Record& record) {
   return is_same ? exit_clean : exit_found;
 }
 
-int shrink_it(const Options& options, const Record& record) {
+int shrink_it(const Options& options, const Record& record, const Provider* provider) {
   const CaseSpec spec = spec_of(record);
-  const std::unique_ptr<Provider> provider = provider_of(record);
-  if (const std::string why = why_absent(*provider); !why.empty())
+  if (provider == nullptr)
+    throw InputError(options.file, "the record is of the plug-in " + record.provider,
+                     "--provider " + shell_word(plugin_of(record)));
+  if (const std::string why = provider->absence(); !why.empty())
     throw InputError(options.file, "the record's device is missing: " + why,
                      "a machine with that device");
   const auto failure = find_failure(spec, *provider, record.part, is_stored(record));
@@ -223,6 +248,8 @@ int explain(Options options) {
   const std::vector<Record> records = read_records(options.file);
   const Record& record = choose(records, options);
   const bool has_output = record.kind == CheckKind::bound && !record.output_hash.empty();
+  std::unique_ptr<Provider> provider;
+  if (has_output || !options.plugin.empty()) provider = provider_of(record, options.plugin);
   if (options.shrink) {
     if (!has_output || record.counts.exceeds == 0)
       throw InputError(options.file, "nothing to shrink", "a record whose verdict is exceeds");
@@ -230,10 +257,10 @@ int explain(Options options) {
     std::error_code ignored;
     if (std::filesystem::exists(std::filesystem::symlink_status(options.out, ignored)))
       throw InputError("--out", options.out + " exists already", "the name of a new file");
-    return shrink_it(options, record);
+    return shrink_it(options, record, provider.get());
   }
   print(print_record(record));
-  return has_output ? run_again(record) : exit_clean;
+  return has_output ? run_again(record, provider.get()) : exit_clean;
 }
 
 }  // namespace
@@ -246,6 +273,10 @@ void add_explain(CLI::App& program, Action& chosen) {
       ->type_name("FILE.jsonl[:LINE]")
       ->required();
   command->add_option("--line", options->line, "The line of the record")->type_name("LINE");
+  command
+      ->add_option("--provider", options->plugin,
+                   "The plug-in's file, to run the check of a plug-in's record again")
+      ->type_name("FILE.so");
   CLI::Option* shrink = command->add_flag("--shrink", options->shrink,
                                           "Search the smallest input that still exceeds its bound");
   command

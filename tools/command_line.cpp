@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "generated/version.hpp"
+#include "ops/providers/plugin.hpp"
 #include "suites/error.hpp"
 
 namespace opbound {
@@ -45,7 +46,7 @@ class Absent final : public Provider {
     return own;
   }
   void run(const Op&, const Call&) const override { throw Unavailable(why_); }
-  const std::string& why() const { return why_; }
+  std::string absence() const override { return why_; }
 
  private:
   std::string device_, why_;
@@ -74,16 +75,26 @@ std::string suite_file_named(const std::string& name) {
   return file.has_parent_path() && fs::is_regular_file(file, ignored) ? file.string() : "";
 }
 
-std::unique_ptr<Provider> own_provider(const std::string& device) {
-  if (device == "cpu") return own_host_provider();
+namespace {
+
+/// The N of "cuda:N"; 0 for "cpu" and "cuda".
+int device_number(const std::string& device) {
+  if (device == "cpu" || device == "cuda") return 0;
   int index = 0;
   const std::string_view number =
       std::string_view(device).substr(std::min<std::size_t>(5, device.size()));
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
   const bool is_indexed = device.starts_with("cuda:") && error == std::errc{} && index >= 0 &&
                           end == number.data() + number.size();
-  if (device != "cuda" && !is_indexed)
-    throw InputError("--device", "'" + device + "'", "cpu, cuda or cuda:N");
+  if (!is_indexed) throw InputError("--device", "'" + device + "'", "cpu, cuda or cuda:N");
+  return index;
+}
+
+}  // namespace
+
+std::unique_ptr<Provider> own_provider(const std::string& device) {
+  const int index = device_number(device);
+  if (device == "cpu") return own_host_provider();
   try {
     return own_device_provider(index);
   } catch (const Unavailable& e) {
@@ -91,22 +102,47 @@ std::unique_ptr<Provider> own_provider(const std::string& device) {
   }
 }
 
-std::string why_absent(const Provider& provider) {
-  const auto* absent = dynamic_cast<const Absent*>(&provider);
-  return absent == nullptr ? "" : absent->why();
+std::unique_ptr<Provider> named_plugin(const std::string& path, const std::string& device,
+                                       double seconds) {
+  const int index = device_number(device);
+  try {
+    return plugin_provider(path, {seconds, index});
+  } catch (const NotAPlugin& e) {
+    throw InputError("--provider", path + ": " + e.what(), e.expected);
+  }
+}
+
+Providers named_providers(const std::vector<std::string>& names, const std::string& device,
+                          double seconds) {
+  Providers providers(names.size());
+  // plug-ins first: their processes have to be there before this one uses CUDA
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == "own") continue;
+    std::error_code ignored;
+    if (names[i].find_first_of("./") == std::string::npos && !fs::exists(names[i], ignored))
+      throw InputError("--provider", "unknown provider '" + names[i] + "'",
+                       "own, or a plug-in's file such as ./libmine.so");
+    providers[i] = named_plugin(names[i], device, seconds);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == "own") providers[i] = own_provider(device);
+  return providers;
 }
 
 bool lacks_required(const std::vector<std::string>& required, const std::string& device,
-                    const Provider& provider) {
-  const std::string why = why_absent(provider);
+                    std::span<const std::unique_ptr<Provider>> providers) {
   bool lacks = false;
   for (const std::string& name : required) {
-    const bool takes_part =
-        name == provider.name() || name == device || device.starts_with(name + ":");
-    if (takes_part && why.empty()) continue;
+    std::string why = "neither a provider nor the device of this run";
+    for (const auto& p : providers) {
+      const bool is_device = (name == device || device.starts_with(name + ":")) &&
+                             (!p->is_foreign() || p->device() != "cpu");
+      if (is_device || name == p->name()) why = p->absence();
+      if (why.empty()) break;
+    }
+    if (why.empty()) continue;
     lacks = true;
-    std::fprintf(stderr, "opbound: required %s is missing: %s\n", name.c_str(),
-                 takes_part ? why.c_str() : "neither a provider nor the device of this run");
+    std::fprintf(stderr, "opbound: required %s is missing: %s\n", name.c_str(), why.c_str());
   }
   return lacks;
 }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ops/provider.hpp"
+#include "ops/providers/plugin.hpp"
 #include "reports/verdict.hpp"
 #include "suites/suite.hpp"
 
@@ -27,13 +29,21 @@ std::string suite_file_named(const std::string& name);
 /// for which every check is skipped. InputError for any other name.
 std::unique_ptr<Provider> own_provider(const std::string& device);
 
-/// Why a provider cannot run here; empty if it can.
-std::string why_absent(const Provider& provider);
+/// The plug-in in a file; `device` says which CUDA device it gets if it is for one, `seconds` how
+/// long each of its answers may take. InputError for a file that is no plug-in.
+std::unique_ptr<Provider> named_plugin(const std::string& path, const std::string& device,
+                                       double seconds = PluginOptions{}.seconds);
+
+using Providers = std::vector<std::unique_ptr<Provider>>;
+
+/// What --provider names: "own", or a plug-in's file. InputError for anything else.
+Providers named_providers(const std::vector<std::string>& names, const std::string& device,
+                          double seconds);
 
 /// Tells on standard error of everything that --require names and a run on `device` does not have;
 /// true if there is any.
 bool lacks_required(const std::vector<std::string>& required, const std::string& device,
-                    const Provider& provider);
+                    std::span<const std::unique_ptr<Provider>> providers);
 
 /// While one lives, SIGINT does not end the program but is noted; a second one ends it.
 class InterruptNoted {

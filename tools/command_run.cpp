@@ -10,6 +10,7 @@
 #include "reports/progress.hpp"
 #include "reports/table.hpp"
 #include "suites/error.hpp"
+#include "suites/foreign.hpp"
 #include "suites/rerun.hpp"
 #include "suites/run.hpp"
 #include "suites/tensor_file.hpp"
@@ -28,6 +29,7 @@ struct Options {
   std::vector<std::string> providers{"own"}, required;
   std::string tier = "quick";
   std::string agreement = "outputs";
+  double seconds = PluginOptions{}.seconds;
   bool quiet = false;
 };
 
@@ -46,9 +48,8 @@ void require_file(const std::string& word) {
   throw InputError("run", quoted + " is no file", "suite files, or --case " + word);
 }
 
-/// The cases of a tier and those below it. `only` keeps those whose identity it is, or, where there
-/// is none, those whose identity or name contains it.
-std::vector<CaseSpec> choose_cases(const Options& options) {
+/// The cases of a tier and those below it.
+std::vector<CaseSpec> read_cases(const Options& options) {
   const auto tier = static_cast<Tier>(
       std::find(tier_names.begin(), tier_names.end(), options.tier) - tier_names.begin());
   std::vector<CaseSpec> cases;
@@ -60,34 +61,64 @@ std::vector<CaseSpec> choose_cases(const Options& options) {
       spec.suite = file;  // as it is named here, so that `explain` finds it again
       cases.push_back(std::move(spec));
     }
-  if (options.only.empty()) return cases;
-  const auto is_it = [&](const CaseSpec& c) { return identity(c) == options.only; };
+  return cases;
+}
+
+/// Keeps the cases whose identity `only` is, or, where there is none, those whose identity or name
+/// contains it.
+void keep_named(std::vector<CaseSpec>& cases, const std::string& only) {
+  const auto is_it = [&](const CaseSpec& c) { return identity(c) == only; };
   const auto contains_it = [&](const CaseSpec& c) {
-    return (c.name + ": " + std::string(c.op->name) + " " + identity(c)).find(options.only) !=
+    return (c.name + ": " + std::string(c.op->name) + " " + identity(c)).find(only) !=
            std::string::npos;
   };
   const bool is_exact = std::any_of(cases.begin(), cases.end(), is_it);
   std::erase_if(cases, [&](const CaseSpec& c) { return is_exact ? !is_it(c) : !contains_it(c); });
-  if (cases.empty())
+}
+
+/// What one provider runs.
+struct Job {
+  const Provider& provider;
+  std::vector<CaseSpec> cases;
+};
+
+std::vector<Job> jobs_of(const Providers& providers, const Options& options) {
+  std::vector<Job> jobs;
+  bool any = false;
+  const std::vector<CaseSpec> cases = read_cases(options);
+  for (const auto& provider : providers) {
+    Job& job = jobs.emplace_back(Job{*provider, cases_for(*provider, cases)});
+    if (!options.only.empty()) keep_named(job.cases, options.only);
+    thin_out_unlisted(*provider, job.cases);
+    any = any || !job.cases.empty();
+  }
+  if (!options.only.empty() && !any)
     throw InputError("--case", "no case of this tier contains '" + options.only + "'",
                      "part of a case's name or of what `opbound list cases` prints");
-  return cases;
+  return jobs;
+}
+
+std::size_t count_of(const std::vector<Job>& jobs) {
+  std::size_t count = 0;
+  for (const Job& job : jobs) count += job.cases.size();
+  return count;
 }
 
 /// Runs until the end or an interrupt; each record is kept as soon as it is there.
-std::vector<Record> run_cases(const std::vector<CaseSpec>& cases, const Provider& provider,
-                              Agreement agreement, RecordWriter* writer) {
+std::vector<Record> run_jobs(const std::vector<Job>& jobs, Agreement agreement,
+                             RecordWriter* writer) {
   std::vector<Record> records;
-  Progress progress(cases.size(), "opbound run");
-  for (const CaseSpec& spec : cases) {
-    if (InterruptNoted::has_come()) break;
-    progress.advance(0, std::string(spec.op->name) + " " + identity(spec));
-    for (Record& record : run_case(spec, provider, agreement)) {
-      if (writer != nullptr) writer->write(record);
-      records.push_back(std::move(record));
+  Progress progress(count_of(jobs), "opbound run");
+  for (const Job& job : jobs)
+    for (const CaseSpec& spec : job.cases) {
+      if (InterruptNoted::has_come()) return records;
+      progress.advance(0, std::string(spec.op->name) + " " + identity(spec));
+      for (Record& record : run_case(spec, job.provider, agreement)) {
+        if (writer != nullptr) writer->write(record);
+        records.push_back(std::move(record));
+      }
+      progress.advance();
     }
-    progress.advance();
-  }
   return records;
 }
 
@@ -104,10 +135,8 @@ std::string tables_of(const std::vector<Record>& records) {
 }
 
 int run(const Options& options) {
-  for (const std::string& name : options.providers)
-    if (name != "own") throw InputError("--provider", "unknown provider '" + name + "'", "own");
-  const std::unique_ptr<Provider> provider = own_provider(options.device);
-  const std::vector<CaseSpec> cases = choose_cases(options);
+  const Providers providers = named_providers(options.providers, options.device, options.seconds);
+  const std::vector<Job> jobs = jobs_of(providers, options);
   std::optional<RecordWriter> writer;
   if (!options.out.empty()) writer.emplace(options.out);
 
@@ -115,14 +144,13 @@ int run(const Options& options) {
       std::find(agreement_names.begin(), agreement_names.end(), options.agreement) -
       agreement_names.begin());
   const InterruptNoted interrupt;
-  const std::vector<Record> records =
-      run_cases(cases, *provider, agreement, writer ? &*writer : nullptr);
+  const std::vector<Record> records = run_jobs(jobs, agreement, writer ? &*writer : nullptr);
   if (writer) writer->close();
   const Summary summary = summary_of(records);
   print(options.quiet ? last_line(summary) + "\n" : tables_of(records));
-  const bool lacks = lacks_required(options.required, options.device, *provider);
+  const bool lacks = lacks_required(options.required, options.device, providers);
   if (InterruptNoted::has_come()) {
-    std::fprintf(stderr, "opbound: interrupted; some of %zu checks did not run\n", cases.size());
+    std::fprintf(stderr, "opbound: interrupted; some of %zu checks did not run\n", count_of(jobs));
     return exit_interrupted;
   }
   return exit_code(summary.verdicts, summary.allowed_vacuous, lacks);
@@ -145,10 +173,20 @@ void add_run(CLI::App& program, Action& chosen) {
       ->type_name("TIER")
       ->check(CLI::IsMember(tier_names))
       ->capture_default_str();
-  command->add_option("--provider", options->providers, "Whose kernels: own")
-      ->type_name("NAME")
+  command
+      ->add_option("--provider", options->providers,
+                   "Whose kernels: own, or a plug-in's file; repeat for several")
+      ->type_name("own|FILE.so")
       ->allow_extra_args(false);
-  command->add_option("--device", options->device, "cpu, cuda or cuda:N")
+  command
+      ->add_option("--provider-timeout", options->seconds,
+                   "Stop a plug-in that takes longer for one call")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1e-3, 1e6))
+      ->capture_default_str();
+  command
+      ->add_option("--device", options->device,
+                   "cpu, cuda or cuda:N, which is also the device that a plug-in for CUDA gets")
       ->type_name("DEVICE")
       ->capture_default_str();
   command

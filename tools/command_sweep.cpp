@@ -58,7 +58,7 @@ std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider, s
                                const SweepProgress& progress) {
   Record without_result = record_of(spec, provider);
   without_result.verdict = Verdict::skipped;
-  without_result.reason = why_absent(provider);
+  without_result.reason = provider.absence();
   if (!without_result.reason.empty()) return {without_result};
   try {
     return run_sweep(spec, provider, every, progress);
@@ -101,7 +101,7 @@ int sweep(const Options& options) {
   const Summary summary = summary_of(records);
   const TableOptions as{TableStyle::terminal, true, Terminal::of(1)};
   print(options.quiet ? last_line(summary) + "\n" : error_table(records, as));
-  const bool lacks = lacks_required(options.required, options.device, *provider);
+  const bool lacks = lacks_required(options.required, options.device, {&provider, 1});
   if (InterruptNoted::has_come()) return exit_interrupted;
   return exit_code(summary.verdicts, summary.allowed_vacuous, lacks);
 }
@@ -110,7 +110,7 @@ int sweep(const Options& options) {
 
 void add_sweep(CLI::App& program, Action& chosen) {
   CLI::App* command = program.add_subcommand(
-      "sweep", "Judge elementwise ops on every bit pattern of their operands");
+      "sweep", "Judge opbound's own elementwise ops on every bit pattern of their operands");
   const auto options = std::make_shared<Options>();
   command->add_option("op", options->ops, "Ops; all that have elementwise outputs if none")
       ->type_name("OP");

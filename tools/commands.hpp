@@ -20,5 +20,6 @@ void add_table(CLI::App& program, Action& chosen);
 void add_explain(CLI::App& program, Action& chosen);
 void add_check(CLI::App& program, Action& chosen);
 void add_sweep(CLI::App& program, Action& chosen);
+void add_functions(CLI::App& program, Action& chosen);
 
 }  // namespace opbound

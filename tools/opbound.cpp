@@ -74,6 +74,7 @@ int run_program(int argc, char** argv) {
   opbound::add_list(program, chosen);
   opbound::add_table(program, chosen);
   opbound::add_sweep(program, chosen);
+  opbound::add_functions(program, chosen);
   opbound::add_explain(program, chosen);
   opbound::add_check(program, chosen);
   program.footer(footer);  // of the program, not of its commands, which inherit what is there
