@@ -80,7 +80,8 @@ __device__ CertifiedDouble exact_value(CertifiedDouble x) {
 __device__ double documented_bound(const DocumentedError& d, const Format& f, double x,
                                    double exact) {
   if (d.absolute > 0 && d.low <= x && x <= d.high) return d.absolute;
-  if (d.ulp < 0) return detail::infinite;
+  // nothing is said: no number is farther away, so that errors are told and nothing is claimed
+  if (d.ulp < 0) return 0x1p60 * ulp(f, exact);
   return (d.ulp + floor(d.per_x * abs(x)) + 0.5) * ulp(f, exact);
 }
 

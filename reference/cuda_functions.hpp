@@ -30,8 +30,8 @@ struct CudaFunctionInfo {
 std::span<const CudaFunctionInfo> cuda_functions();
 
 /// Every pattern of the argument's bits, judged by what is documented: a k of that table is a bound
-/// of k + 1/2 ulp. Nothing is vacuous by its size: a documented error is taken as it is. Throws
-/// Unavailable in a build without CUDA.
+/// of k + 1/2 ulp; where nothing is documented it is larger than any number. Nothing is vacuous by
+/// its size: a documented error is taken as it is. Throws Unavailable in a build without CUDA.
 FirstRung sweep_cuda_function(const CudaFunctionInfo& f, const SweepProgress& progress);
 
 }  // namespace opbound

@@ -21,6 +21,7 @@ class Stored final : public Provider {
     for (const auto& [tensor, file] : outputs_) files.emplace_back(tensor, to_string(file));
     return files;
   }
+  bool is_foreign() const override { return true; }
   Contract contract(const Op&, std::vector<int> variants) const override {
     return {std::move(variants), order_, functions_, {}};
   }

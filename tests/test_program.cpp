@@ -177,6 +177,17 @@ TEST_F(Program, a_sweep_on_a_missing_device_is_skipped_as_a_run_is) {
   EXPECT_EQ(refusal("sweep gleu").find("opbound: sweep: unknown op 'gleu' (gelu?), expected"), 0U);
 }
 
+TEST_F(Program, functions_of_a_missing_device_are_skipped) {
+  const Ran ran = opbound("functions expf hexp --device cuda:63 --out f.jsonl --quiet");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const std::vector<Record> records = read_records(path("f.jsonl"));
+  ASSERT_EQ(records.size(), 3U);  // hexp is a function of fp16 and one of bf16
+  for (const Record& r : records) EXPECT_EQ(r.verdict, Verdict::skipped);
+  EXPECT_EQ(records[0].contract, "documented: 2 ulp");
+  EXPECT_EQ(opbound("functions expf --device cuda:63 --require cuda").code, 3);
+  EXPECT_NE(refusal("functions expff").find("unknown function expff"), std::string::npos);
+}
+
 TEST_F(Program, a_finding_outranks_what_is_missing) {
   put("gelu.toml", naive_suite);
   EXPECT_EQ(opbound("run gelu.toml --quiet --require cuda:63").code, 1);

@@ -44,7 +44,7 @@ std::vector<std::string> listed_by_git() {
 
 /// Files written by hand as code; not prose, data, records or inputs.
 bool is_source(const std::string& path) {
-  static const std::regex code(R"((.*\.(cpp|hpp|cu|h|in|py|cmake))|(.*CMakeLists\.txt))");
+  static const std::regex code(R"((.*\.(cpp|hpp|cu|c|h|in|py|cmake))|(.*CMakeLists\.txt))");
   static const std::regex script(R"(\.ci/run|tools/[a-z_]+)");
   return std::regex_match(path, code) || std::regex_match(path, script);
 }

@@ -57,6 +57,17 @@ Record described(const CudaFunctionInfo& f, const Provider& device) {
   return r;
 }
 
+/// Errors are told, but there is nothing to hold them against.
+void take_no_verdict(Record& r) {
+  r.counts.vacuous = r.counts.checked;
+  r.counts.within = r.counts.exceeds = r.counts.undecided = 0;
+  r.verdict = Verdict::vacuous;
+  r.allowed_vacuous = "no error is documented";
+  r.ratio.reset();
+  r.acceptable_mean.reset();
+  r.acceptable_max.reset();
+}
+
 Record record_of(const CudaFunctionInfo& f, const Provider& device, const SweepProgress& progress) {
   Record r = described(f, device);
   const std::string absence = device.absence();
@@ -65,7 +76,7 @@ Record record_of(const CudaFunctionInfo& f, const Provider& device, const SweepP
     device.select_device();
     const FirstRung found = sweep_cuda_function(f, progress);
     fill_in(r, check_of(found.tally, found.histogram, found.worst));
-    if (f.documented.empty()) r.allowed_vacuous = "no error is documented: this is what it is";
+    if (f.documented.empty()) take_no_verdict(r);
     if (r.worst) r.worst->input = {{"x", decode(f.format, r.worst->index)}};
   } catch (const Unavailable& e) {
     r.verdict = Verdict::skipped;
