@@ -11,14 +11,15 @@ namespace detail {
 /// ours, or may make one of theirs, nothing is known.
 template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> stored_as(const Format& f, Tracked<T, K> x, double stored,
-                                                 [[maybe_unused]] LocalError theirs,
-                                                 [[maybe_unused]] bool same) {
+                                                 LocalError theirs, [[maybe_unused]] bool same) {
   const double v = to_double(x);
   if (v != v) return x;
   const bool is_same = stored == v;
   const double mine = is_same ? 0 : abs(stored - v);
   Tracked<T, K> r = x;
   r.value = from<T>(stored);
+  if (is_same && is_beyond(x))  // another execution's may be finite, and the store rounds it
+    return beyond<T, K>(r.value, v < 0, x.radius * (1 - 2 * theirs.relative));
   if (is_same && !is_finite(stored)) return r;  // an infinity is stored as one
   double local = mine;
   if constexpr (K::foreign) {

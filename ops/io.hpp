@@ -90,6 +90,8 @@ struct TrackedIo {
     auto x = from<Tracked<T, K>>(a.value[i]);  // rounded where the store is wider
     x.radius = x.radius == 0 ? a.radius[i] : detail::up(x.radius + a.radius[i]);
     if constexpr (K::foreign) x.spread = a.spread[i];
+    if (!a.is_scratch && detail::is_beyond(x))  // a theorem's bound, no least magnitude
+      return detail::not_finite<T, K>(x.value, false);
     return x;
   }
   OPBOUND_HD std::int64_t index(int t, std::int64_t i) const { return tensors.index_at(t, i); }

@@ -37,6 +37,14 @@ TEST(Beyond, MaskedWeightIsKnown) {
   expect_masked_weight_is_known<Foreign>();
 }
 
+/// Ours is stored as an infinity; another execution's, just above the least, may be rounded below.
+TEST(Beyond, AStoreMayRoundBelowTheLeast) {
+  using F = Tracked<float, Foreign>;
+  const F stored = stored_in(bf16, detail::beyond<float, Foreign>(1, false, 1e38));
+  EXPECT_TRUE(detail::is_beyond(stored));
+  EXPECT_LE(stored.radius, round_to(bf16, 1e38));
+}
+
 /// min(1, what overflows) is 1; a divisor that may be 0 says nothing.
 TEST(Beyond, OverflowOfAQuotient) {
   using F = Tracked<float, Own>;

@@ -95,6 +95,19 @@ TEST(AnyMergeOrder, HoldsForChainsAndTrees) {
   EXPECT_GT(largest_squares, 0.02);
 }
 
+/// 3e38 and -2e38 merged first give an infinite difference, in another order there is none.
+TEST(AnyMergeOrder, SaysNothingWhereADifferenceOfMeansMayOverflow) {
+  const std::vector<float> row{3e38F, 0, 0, 0, -2e38F};
+  const auto first = MergeMoments::combine(Moments<float>{1, row[0], 0}, {1, row[4], 0});
+  EXPECT_FALSE(std::isfinite(first.mean));
+  const auto bounded = MergeMoments::any_order(5, [&](std::int64_t i) {
+    const auto x =
+        from<Tracked<float, Foreign>>(static_cast<double>(row[static_cast<std::size_t>(i)]));
+    return Moments<Tracked<float, Foreign>>{1, x, {}};
+  });
+  EXPECT_TRUE(std::isinf(bounded.mean.radius));
+}
+
 /// All errors in one direction, each number at its place: one number at a time, the worst tree.
 TEST(AnyMergeOrder, IsNotFarAboveAChainOfRoundingsInOneDirection) {
   const double u = 0x1p-24;

@@ -62,7 +62,8 @@ class AnyMergeOrder {
     const double slack = 1 + (n_ + 64) * 0x1p-50;
     mean_ *= slack;
     squares_ *= slack;
-    if (!(mean_ >= 0 && largest + mean_ <= f.largest())) mean_ = infinite;
+    // a difference of two means may be twice the largest number
+    if (!(mean_ >= 0 && 2 * (largest + mean_) <= f.largest())) mean_ = infinite;
     if (!(squares_ >= 0 && 4 * (squares + squares_) <= f.largest())) squares_ = infinite;
   }
 
@@ -171,8 +172,9 @@ struct MergeMoments {
     const detail::AnyMergeOrder bound(n, max(abs(low), abs(high)) + leaf, squares, leaf,
                                       Facts<decltype(T::value)>::format);
     const auto state = [&](T& x, double error) {
-      x.radius = known ? error : detail::infinite;
-      x.spread = known ? 2 * error : detail::infinite;  // either is this near the exact one
+      const bool is_bounded = known && detail::is_finite(to_double(x));
+      x.radius = is_bounded ? error : detail::infinite;
+      x.spread = is_bounded ? 2 * error : detail::infinite;  // either is this near the exact one
     };
     state(ours.mean, bound.mean());
     state(ours.squares, bound.squares());
