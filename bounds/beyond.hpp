@@ -7,7 +7,8 @@
 
 namespace opbound::detail {
 
-/// x lies in [lowest, highest] in every execution and over the extended reals.
+/// x lies in [lowest, highest] in every execution and over the extended reals; where that is
+/// everything, it may be NaN too.
 struct Range {
   double lowest, highest;
 };

@@ -25,8 +25,7 @@ inline constexpr bool may_be_beyond = requires {
 };
 
 /// Overflowed, or may have in another execution: an infinity whose radius is neither 0 nor infinite
-/// says that every execution's value, and the exact one, have its sign and are at least `least`.
-/// `pivot` aside it says nothing else.
+/// says that every execution's value, and the exact one, have its sign and are at least that large.
 template <class T, class K>
 OPBOUND_HD bool is_beyond(Tracked<T, K> x) {
   if constexpr (may_be_beyond<T>)

@@ -29,15 +29,15 @@ struct Tally {
 
   /// One element more; false where it has no part in the statistics.
   OPBOUND_HD bool take(const Judgement& j, std::int64_t index, double most_doubt_ulp) {
-    const bool is_within = j.verdict == Verdict::within, is_beyond = j.verdict == Verdict::exceeds;
+    const bool is_within = j.verdict == Verdict::within, fails = j.verdict == Verdict::exceeds;
     const bool is_vacuous = j.verdict == Verdict::vacuous;
     within += is_within ? 1 : 0;
-    exceeds += is_beyond ? 1 : 0;
+    exceeds += fails ? 1 : 0;
     vacuous += is_vacuous ? 1 : 0;
-    undecided += is_within || is_beyond || is_vacuous ? 0 : 1;
+    undecided += is_within || fails || is_vacuous ? 0 : 1;
     nonfinite_mismatch += j.nonfinite_mismatch ? 1 : 0;
     const double error = std::isnan(j.error_ulp) ? 0 : std::fabs(j.error_ulp);
-    take_worst(is_beyond    ? 3
+    take_worst(fails        ? 3
                : is_vacuous ? 0
                : is_within  ? 1
                             : 2,

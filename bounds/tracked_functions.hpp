@@ -128,11 +128,11 @@ OPBOUND_HD Propagated propagate_exponential(Tracked<T, K> a, double largest, dou
   return {capped(p.radius, end + r), capped(p.spread, end)};
 }
 
-/// Far below 0 every execution is off by what the exact result has left, at most exp(-least).
+/// Beyond the largest number a function is at its limit: |f - limit| <= factor exp(-scale |a|).
 template <class T, class K>
-OPBOUND_APART OPBOUND_HD Tracked<T, K> limit_of_exponential(Function f, Tracked<T, K> a, T value,
-                                                            double scale) {
-  const double left = up(exp(-(scale * a.radius * shrink)));
+OPBOUND_APART OPBOUND_HD Tracked<T, K> at_its_limit(Function f, Tracked<T, K> a, T value,
+                                                    double scale, double factor) {
+  const double left = up(factor * exp(-(scale * a.radius * shrink)));
   return finish_vanishing<T, K>(f, value, {left, left}, left, false);
 }
 
@@ -142,7 +142,7 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> exponential(Function f, Tracked<T, K> a, 
   if (!is_finite(to_double(value)))
     return not_finite<T, K>(value, is_exact_infinity(a) || is_certain_nan(a));
   if (is_exact_infinity(a)) return Tracked<T, K>(value);
-  if (is_beyond(a)) return limit_of_exponential<T, K>(f, a, value, scale);
+  if (is_beyond(a)) return at_its_limit<T, K>(f, a, value, scale, 1);
   // Only next to the underflow threshold eta is not lost in the relative error.
   const LocalError e = Facts<T>::function(f);
   const double at = to_double(a);
@@ -170,19 +170,12 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> logarithm(Function f, Tracked<T, K> a, T 
                                exact);
 }
 
-/// tanh, erf and erfc far from 0: |f - limit| <= 2 exp(-|a|).
-template <class T, class K>
-OPBOUND_APART OPBOUND_HD Tracked<T, K> at_its_limit(Function f, Tracked<T, K> a, T value) {
-  const double left = up(2 * exp(-(a.radius * shrink)));
-  return finish_vanishing<T, K>(f, value, {left, left}, left, false);
-}
-
 /// f with |f'| <= slope near the argument.
 template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> smooth(Function f, Tracked<T, K> a, T value, double slope,
                                               bool exact) {
   if (!is_finite(to_double(value))) return not_finite<T, K>(value, is_certain_nan(a));
-  if (is_beyond(a)) return at_its_limit<T, K>(f, a, value);
+  if (is_beyond(a)) return at_its_limit<T, K>(f, a, value, 1, 2);  // tanh, erf: 2 exp(-|a|)
   return finish_function<T, K>(f, value, {times(slope, a.radius), times(slope, a.spread)}, exact);
 }
 
@@ -222,7 +215,7 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> expm1(Tracked<T, K> a) {
     return detail::not_finite<T, K>(value,
                                     detail::is_exact_infinity(a) || detail::is_certain_nan(a));
   if (detail::is_exact_infinity(a)) return Tracked<T, K>(value);
-  if (detail::is_beyond(a)) return detail::limit_of_exponential<T, K>(Function::expm1, a, value, 1);
+  if (detail::is_beyond(a)) return detail::at_its_limit<T, K>(Function::expm1, a, value, 1, 1);
   // expm1 and exp differ by 1, so errors propagate as exp's do, from exp(a) = 1 + expm1(a)
   const double largest = 1 + detail::largest_exact(Function::expm1, value);
   return detail::finish_function<T, K>(Function::expm1, value,
@@ -262,7 +255,7 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> erfc(Tracked<T, K> a) {
   const T value = erfc(a.value);
   if (!detail::is_finite(to_double(value)))
     return detail::not_finite<T, K>(value, detail::is_certain_nan(a));
-  if (detail::is_beyond(a)) return detail::at_its_limit<T, K>(Function::erfc, a, value);
+  if (detail::is_beyond(a)) return detail::at_its_limit<T, K>(Function::erfc, a, value, 1, 2);
   const bool is_exact_argument = a.radius == 0 && a.spread == 0;
   const double slope = is_exact_argument ? 0 : detail::erf_slope(detail::nearest_argument(a));
   const double at = to_double(a);

@@ -84,7 +84,7 @@ struct OnlineSum {
       // w (e^growth - 1), or without the 1 where e^growth may be larger than any number
       const double growth = u * d + rest, grown = exp(rest - (1 - u) * d);
       const double off = growth < 1 ? exp(-d) * expm1(growth) : grown;
-      radius += leaf.sum.size() * off + leaf.sum.radius * grown;
+      radius += (leaf.sum.size() + leaf.sum.radius) * off + leaf.sum.radius * grown;
       spread += leaf.sum.spread * grown;
     }
     const double count = static_cast<double>(n), steps = static_cast<double>(values.size());

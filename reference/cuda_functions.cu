@@ -2,98 +2,15 @@
 
 #include <algorithm>
 
-#include "bounds/tracked_double_double.hpp"
 #include "ops/instantiate/device_counts.hpp"
 #include "ops/team.hpp"
+#include "reference/cuda_functions/judged.hpp"
 #include "reference/device_tally.hpp"
-#include "reference/double_double_functions.hpp"
 
 namespace opbound {
 namespace {
 
 constexpr std::int64_t slice = std::int64_t{1} << 26;
-
-/// A number known to a part in 2^60 only, or to so much absolutely: where every fp32 result is
-/// decided by less.
-__device__ Exact about(double value, double radius) { return {value, 0, radius, {}}; }
-
-__device__ Exact of_class(double value, Exact::Class kind) { return {value, 0, 0, kind}; }
-
-/// Where the argument is no number, the result is none, or double-double cannot hold it; false
-/// elsewhere. Far out a function is its limit to much less than the formats tell.
-template <Function f>
-__device__ bool is_special(double x, Exact& e) {
-  using Class = Exact::Class;
-  constexpr double infinity = detail::infinite;
-  const Exact nan = of_class(x - x, Class::nan);
-  bool found = true;
-  if (x != x) {
-    e = nan;
-    e.high = x;
-  } else if constexpr (f == Function::exp || f == Function::exp2 || f == Function::expm1) {
-    constexpr double lowest = f == Function::expm1 ? -1 : 0;
-    if (x == infinity)
-      e = of_class(x, Class::plus_infinity);
-    else if (x > 600)
-      e = about(0x1p800, 0x1p799);
-    else if (x < -600)
-      e = about(lowest, 0x1p-500);
-    else
-      found = false;
-  } else if constexpr (f == Function::log || f == Function::log1p || f == Function::rsqrt) {
-    constexpr double end = f == Function::log1p ? -1 : 0;
-    constexpr bool falls = f == Function::rsqrt;
-    if (x < end)
-      e = of_class(x, Class::nan);
-    else if (x == end)
-      e = falls && std::bit_cast<std::uint64_t>(x) >> 63 == 0
-              ? of_class(infinity, Class::plus_infinity)
-              : of_class(-infinity, Class::minus_infinity);
-    else if (x == infinity)
-      e = falls ? about(0, 0) : of_class(x, Class::plus_infinity);
-    else
-      found = false;
-  } else if constexpr (f == Function::tanh || f == Function::erf) {
-    found = abs(x) > 40;
-    if (found) e = about(x > 0 ? 1 : -1, 0x1p-100);
-  } else {
-    found = abs(x) > 24;
-    if (found) e = x > 0 ? about(0, 0x1p-800) : about(2, 0x1p-100);
-  }
-  return found;
-}
-
-template <Function f>
-__device__ CertifiedDouble exact_value(CertifiedDouble x) {
-  if constexpr (f == Function::exp) return exp(x);
-  if constexpr (f == Function::exp2) return exp2(x);
-  if constexpr (f == Function::expm1) return expm1(x);
-  if constexpr (f == Function::log) return log(x);
-  if constexpr (f == Function::log1p) return log1p(x);
-  if constexpr (f == Function::tanh) return tanh(x);
-  if constexpr (f == Function::erf) return erf(x);
-  if constexpr (f == Function::erfc) return erfc(x);
-  if constexpr (f == Function::rsqrt) return rsqrt(x);
-}
-
-/// |got - RN(exact)| <= k ulp, so |got - exact| <= (k + 1/2) ulp(exact).
-__device__ double documented_bound(const DocumentedError& d, const Format& f, double x,
-                                   double exact) {
-  if (d.absolute > 0 && d.low <= x && x <= d.high) return d.absolute;
-  // nothing is said: no number is farther away, so that errors are told and nothing is claimed
-  if (d.ulp < 0) return 0x1p60 * ulp(f, exact);
-  return (d.ulp + floor(d.per_x * abs(x)) + 0.5) * ulp(f, exact);
-}
-
-template <Function f>
-__device__ JudgedElement element_of(std::int64_t bits, float got, const Format& format,
-                                    const DocumentedError& documented) {
-  const double x = decode(format, static_cast<std::uint64_t>(bits)), value = got;
-  JudgedElement e{value, value, 0, {}, detail::infinite};
-  if (!is_special<f>(x, e.exact)) e.exact = exact_of(exact_value<f>(from<CertifiedDouble>(x)));
-  e.radius = documented_bound(documented, format, x, e.exact.high);
-  return e;
-}
 
 template <Function f>
 __global__ void __launch_bounds__(team_width)
@@ -106,7 +23,7 @@ __global__ void __launch_bounds__(team_width)
   const std::int64_t first = first_run * run_length;
   for (std::int64_t r = blockIdx.x; r < runs; r += gridDim.x) {
     const Tally t = tally_run(team, first_run + r, count, [&](std::int64_t k) {
-      const JudgedElement e = element_of<f>(k, got[k - first], format, documented);
+      const JudgedElement e = cuda_function::element_of<f>(k, got[k - first], format, documented);
       Tally one;
       one.hash = element_hash(k, encode(format, e.got));
       judge.first(e, k, counts, one);
@@ -120,7 +37,7 @@ __global__ void __launch_bounds__(team_width)
 template <Function f>
 __global__ void take_element(std::int64_t bits, const float* got, Format format,
                              DocumentedError documented, JudgedElement* to) {
-  *to = element_of<f>(bits, *got, format, documented);
+  *to = cuda_function::element_of<f>(bits, *got, format, documented);
 }
 
 /// Calls run.template operator()<f>() for those that a table row may compute.

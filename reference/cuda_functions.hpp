@@ -10,7 +10,7 @@
 
 namespace opbound {
 
-/// What NVIDIA's documentation says of a function's error (CUDA Programming Guide, tables of
+/// What NVIDIA says of a function's error (CUDA C++ Programming Guide 12.8, tables of
 /// maximum errors): `ulp` + floor(`per_x` |x|) from the correctly rounded result; where low <= x <=
 /// high the difference `absolute` instead, if that is not 0. Negative: nothing is said.
 struct DocumentedError {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "bounds/tracked.hpp"
+#include "ops/io.hpp"
 
 namespace opbound {
 namespace {
@@ -43,6 +44,16 @@ TEST(Beyond, AStoreMayRoundBelowTheLeast) {
   const F stored = stored_in(bf16, detail::beyond<float, Foreign>(1, false, 1e38));
   EXPECT_TRUE(detail::is_beyond(stored));
   EXPECT_LE(stored.radius, round_to(bf16, 1e38));
+}
+
+/// What a theorem made of an infinity's radius is an error, not a magnitude; scratch is kept.
+TEST(Beyond, AResultReadAgainIsNotTakenForOne) {
+  double value = infinite, radius = 3e38, spread = 3e38;
+  TrackedIo<float, Foreign> io{};
+  io.tracked[0] = {&value, &radius, &spread};
+  EXPECT_EQ(io.get(0, 0).radius, infinite);
+  io.tracked[0].is_scratch = true;
+  EXPECT_TRUE(detail::is_beyond(io.get(0, 0)));
 }
 
 /// min(1, what overflows) is 1; a divisor that may be 0 says nothing.

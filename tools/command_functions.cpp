@@ -6,7 +6,6 @@
 #include "reference/cuda_functions.hpp"
 #include "reports/history.hpp"
 #include "reports/progress.hpp"
-#include "reports/table.hpp"
 #include "suites/error.hpp"
 #include "suites/run.hpp"
 #include "tools/command_line.hpp"
@@ -106,12 +105,7 @@ int functions(const Options& options) {
   }
   progress.clear();
   if (writer) writer->close();
-  const Summary summary = summary_of(records);
-  const TableOptions as{TableStyle::terminal, true, Terminal::of(1)};
-  print(options.quiet ? last_line(summary) + "\n" : error_table(records, as));
-  const bool lacks = lacks_required(options.required, options.device, {&device, 1});
-  if (InterruptNoted::has_come()) return exit_interrupted;
-  return exit_code(summary.verdicts, summary.allowed_vacuous, lacks);
+  return tell(records, options.quiet, options.required, options.device, {&device, 1});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "generated/version.hpp"
 #include "ops/providers/plugin.hpp"
+#include "reports/table.hpp"
 #include "suites/error.hpp"
 
 namespace opbound {
@@ -158,5 +159,15 @@ InterruptNoted::InterruptNoted() {
 InterruptNoted::~InterruptNoted() { std::signal(SIGINT, SIG_DFL); }
 
 bool InterruptNoted::has_come() { return interrupted != 0; }
+
+int tell(const std::vector<Record>& records, bool quiet, const std::vector<std::string>& required,
+         const std::string& device, std::span<const std::unique_ptr<Provider>> providers) {
+  const Summary summary = summary_of(records);
+  const TableOptions as{TableStyle::terminal, true, Terminal::of(1)};
+  print(quiet ? last_line(summary) + "\n" : error_table(records, as));
+  const bool lacks = lacks_required(required, device, providers);
+  if (InterruptNoted::has_come()) return exit_interrupted;
+  return exit_code(summary.verdicts, summary.allowed_vacuous, lacks);
+}
 
 }  // namespace opbound

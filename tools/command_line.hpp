@@ -9,7 +9,7 @@
 
 #include "ops/provider.hpp"
 #include "ops/providers/plugin.hpp"
-#include "reports/verdict.hpp"
+#include "reports/record.hpp"
 #include "suites/suite.hpp"
 
 namespace opbound {
@@ -44,6 +44,11 @@ Providers named_providers(const std::vector<std::string>& names, const std::stri
 /// true if there is any.
 bool lacks_required(const std::vector<std::string>& required, const std::string& device,
                     std::span<const std::unique_ptr<Provider>> providers);
+
+/// Prints the records' error table, or where `quiet` its last line, and what lacks_required tells;
+/// gives the exit code.
+int tell(const std::vector<Record>& records, bool quiet, const std::vector<std::string>& required,
+         const std::string& device, std::span<const std::unique_ptr<Provider>> providers);
 
 /// While one lives, SIGINT does not end the program but is noted; a second one ends it.
 class InterruptNoted {

@@ -11,6 +11,7 @@ namespace opbound::detail {
 /// fp32 as bf16 or fp16, rounded to nearest even; NaN as `store` writes it.
 template <Element stored>
 __device__ inline std::uint16_t half_bits(float x) {
+  static_assert(stored == Element::bf16 || stored == Element::fp16);
   if constexpr (stored == Element::bf16) {
     const auto bits = __float_as_uint(x);
     return x != x ? 0x7fc0 : static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -20,6 +21,7 @@ __device__ inline std::uint16_t half_bits(float x) {
 }
 template <Element stored>
 __device__ inline float of_half_bits(std::uint16_t bits) {
+  static_assert(stored == Element::bf16 || stored == Element::fp16);
   if constexpr (stored == Element::bf16)
     return __uint_as_float(std::uint32_t{bits} << 16);
   else
@@ -42,17 +44,20 @@ struct TypedIo {
   }
 
   __device__ float get(int t, std::int64_t i) const {
-    if (stored == Element::fp32 || is_compute(t)) return pointer<float>(t)[i];
-    return of_half_bits<stored>(pointer<std::uint16_t>(t)[i]);
+    if constexpr (stored != Element::fp32)
+      if (!is_compute(t)) return of_half_bits<stored>(pointer<std::uint16_t>(t)[i]);
+    return pointer<float>(t)[i];
   }
   __device__ double exact(int t, std::int64_t i) const { return get(t, i); }
   __device__ bool is_finite(int t, std::int64_t i) const { return detail::is_finite(get(t, i)); }
   __device__ Format format(int t) const { return is_compute(t) ? fp32 : format_of(stored); }
   __device__ void put(int t, std::int64_t i, float value) const {
-    if (stored == Element::fp32 || is_compute(t))
-      pointer<float>(t)[i] = value == value ? value : __uint_as_float(0x7fc00000U);
-    else
-      pointer<std::uint16_t>(t)[i] = half_bits<stored>(value);
+    if constexpr (stored != Element::fp32)
+      if (!is_compute(t)) {
+        pointer<std::uint16_t>(t)[i] = half_bits<stored>(value);
+        return;
+      }
+    pointer<float>(t)[i] = value == value ? value : __uint_as_float(0x7fc00000U);
   }
 
  private:
