@@ -9,10 +9,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <memory>
 
-#include "suites/error.hpp"
+#include "reports/error.hpp"
+#include "reports/record_lines.hpp"
 
 namespace opbound {
 namespace {
@@ -53,27 +52,10 @@ off_t end_of_whole_lines(int descriptor, off_t size) {
 }  // namespace
 
 std::vector<Record> read_records(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || file.peek() == std::ifstream::traits_type::eof()) {
-    if (file.eof()) return {};
-    refuse(path, "cannot be read");
-  }
-  constexpr int gzip_start = 0x1f;  // of RFC 1952; no line of text begins with it
-  if (file.peek() == gzip_start)
-    throw InputError(path, "is compressed with gzip",
-                     "lines of records, as `zcat FILE >RECORDS.jsonl` writes them");
-  constexpr std::streamsize longest = 1 << 20;  // far above any record; bounds memory
-  const auto buffer = std::make_unique<char[]>(longest);
   std::vector<Record> records;
-  for (long line = 1; file.peek() != std::ifstream::traits_type::eof(); ++line) {
-    file.getline(buffer.get(), longest);
-    if (file.fail()) throw InputError(path, line, "a line above 1 MiB", "a record of schema 1");
-    if (file.eof())
-      throw InputError(path, line, "the last line is torn (its run was killed while writing)",
-                       "a whole record; the next run that appends to this file removes it");
-    const auto length = static_cast<std::size_t>(file.gcount()) - 1;  // it counts the newline
-    records.push_back(from_json({buffer.get(), length}, path, line));
-  }
+  for_each_line(path, [&](std::string_view text, long line) {
+    records.push_back(from_json(text, path, line));
+  });
   return records;
 }
 

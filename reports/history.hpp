@@ -9,8 +9,9 @@
 
 namespace opbound {
 
-/// All records of a file, in order. Throws InputError with file and line if it cannot be read, if a
-/// line is no record of schema 1, and if the last line is torn (its run was killed while writing).
+/// All records of a file, in order, also of one that gzip compressed. Throws InputError with file
+/// and line if it cannot be read, if a line is no record of schema 1, and if the last line is torn
+/// (its run was killed while writing).
 std::vector<Record> read_records(const std::string& path);
 
 /// Appends records to a file so that it holds whole lines at every moment: each line is one

@@ -1,11 +1,12 @@
 // Files of records: whole lines at every moment, and clear words where they are not.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <zlib.h>
 
 #include <csignal>
 
+#include "reports/error.hpp"
 #include "reports/history.hpp"
-#include "suites/error.hpp"
 #include "tests/random_record.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -85,11 +86,19 @@ TEST_F(RecordFile, ReadingNamesTheLine) {
   EXPECT_EQ(reading_error(), path_ + ":2: a line above 1 MiB, expected a record of schema 1");
 }
 
-TEST_F(RecordFile, CompressedRecordsAreSaidToBe) {
+TEST_F(RecordFile, CompressedRecordsAreReadAndNeverAppendedTo) {
+  const std::string name = path("records.jsonl.gz");
+  gzFile file = gzopen(name.c_str(), "wb");
+  gzwrite(file, (line_ + line_).data(), static_cast<unsigned>(2 * line_.size()));
+  gzclose(file);
+  EXPECT_EQ(read_records(name).size(), 2U);
+  EXPECT_THROW(RecordWriter{name}, InputError);
+  const std::string whole = get("records.jsonl.gz");
+  put(whole.substr(0, whole.size() - 5));
+  EXPECT_EQ(reading_error(),
+            path_ + ": its compressed data are torn or damaged, expected a whole gzip file");
   put("\x1f\x8b\x08");
-  EXPECT_EQ(reading_error(), path_ +
-                                 ": is compressed with gzip, expected lines of records, as `zcat "
-                                 "FILE >RECORDS.jsonl` writes them");
+  EXPECT_NE(reading_error(), "read");
 }
 
 TEST_F(RecordFile, MissingAndUnreadableFilesAreInputErrors) {
