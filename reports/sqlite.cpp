@@ -1,0 +1,112 @@
+#include "reports/sqlite.hpp"
+
+#include <sqlite3.h>
+
+#include "reports/error.hpp"
+
+namespace opbound::sqlite {
+
+Database::Database(std::string path, bool make, int patience_ms) : path_(std::move(path)) {
+  // Also a reader may have to undo what a writer that was killed left behind.
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE | (make ? SQLITE_OPEN_CREATE : 0);
+  sqlite3* handle = nullptr;
+  const int status = sqlite3_open_v2(path_.c_str(), &handle, flags, nullptr);
+  handle_.reset(handle);
+  if (status != SQLITE_OK) refuse(status);
+  sqlite3_busy_timeout(handle, patience_ms);
+}
+
+void Database::Close::operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
+
+void Database::execute(const char* sql) {
+  const int status = sqlite3_exec(handle(), sql, nullptr, nullptr, nullptr);
+  if (status != SQLITE_OK) refuse(status);
+}
+
+std::int64_t Database::number(const char* sql) {
+  Statement statement(*this, sql);
+  statement.step();
+  return static_cast<std::int64_t>(statement.number(0));
+}
+
+std::int64_t Database::last_row() const { return sqlite3_last_insert_rowid(handle()); }
+
+void Database::refuse(int status) const {
+  constexpr int primary = 0xff;  // the rest of an extended code says more of the same
+  switch (status & primary) {
+    case SQLITE_NOTADB:
+      throw InputError(path_, "is no SQLite database", "a history that `opbound history add` made");
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      throw InputError(path_, "is held by another process", "one that finishes: try again");
+    case SQLITE_READONLY:
+      throw InputError(path_, "cannot be written", "a file and folder that may be written");
+    case SQLITE_CORRUPT:
+      throw InputError(path_, "is a damaged SQLite database", "a copy that is whole");
+    default:
+      throw InputError(path_, sqlite3_errstr(status), "a history that can be read and written");
+  }
+}
+
+Statement::Statement(Database& database, const char* sql) : database_(database) {
+  sqlite3_stmt* statement = nullptr;
+  const int status = sqlite3_prepare_v2(database.handle(), sql, -1, &statement, nullptr);
+  statement_.reset(statement);
+  check(status);
+}
+
+void Statement::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+
+void Statement::check(int status) const {
+  if (status != SQLITE_OK) database_.refuse(status);
+}
+
+Statement& Statement::bind(std::string_view text) {
+  check(sqlite3_bind_text64(statement_.get(), ++bound_, text.data(), text.size(), SQLITE_TRANSIENT,
+                            SQLITE_UTF8));
+  return *this;
+}
+
+Statement& Statement::bind(std::uint64_t number) {
+  check(sqlite3_bind_int64(statement_.get(), ++bound_, static_cast<sqlite3_int64>(number)));
+  return *this;
+}
+
+Statement& Statement::bind_bytes(std::string_view bytes) {
+  check(sqlite3_bind_blob64(statement_.get(), ++bound_, bytes.data(), bytes.size(),
+                            SQLITE_TRANSIENT));
+  return *this;
+}
+
+bool Statement::step() {
+  const int status = sqlite3_step(statement_.get());
+  if (status == SQLITE_ROW) return true;
+  if (status != SQLITE_DONE) database_.refuse(status);
+  return false;
+}
+
+std::string Statement::text(int column) const {
+  const auto* text = sqlite3_column_text(statement_.get(), column);
+  const int size = sqlite3_column_bytes(statement_.get(), column);
+  return text == nullptr ? "" : std::string(text, text + size);
+}
+
+std::uint64_t Statement::number(int column) const {
+  return static_cast<std::uint64_t>(sqlite3_column_int64(statement_.get(), column));
+}
+
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
+}
+
+std::string_view Statement::bytes(int column) const {
+  const void* bytes = sqlite3_column_blob(statement_.get(), column);
+  const int size = sqlite3_column_bytes(statement_.get(), column);
+  return {static_cast<const char*>(bytes), static_cast<std::size_t>(size)};
+}
+
+Transaction::~Transaction() {
+  if (!committed_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+}  // namespace opbound::sqlite
