@@ -3,6 +3,8 @@
 #include <map>
 #include <tuple>
 
+#include "reports/record_words.hpp"
+#include "reports/standing.hpp"
 #include "reports/table.hpp"
 #include "reports/text.hpp"
 #include "reports/varying_attributes.hpp"
@@ -10,22 +12,10 @@
 namespace opbound {
 namespace {
 
-bool allowed(const Record& r) {
-  return r.verdict == Verdict::vacuous && !r.allowed_vacuous.empty();
-}
-
-/// Lower is worse. What is allowed by name ranks between skipped and within.
-int rank(const Record& r) {
-  if (allowed(r)) return 2 * static_cast<int>(Verdict::skipped) + 1;
-  return 2 * static_cast<int>(r.verdict);
-}
-
-bool makes_run_fail(const Record& r) { return r.verdict < Verdict::skipped && !allowed(r); }
-
-/// Rank, then ratio, then error; a number that is absent counts as the smallest.
+/// Standing, then ratio, then error; a number that is absent counts as the smallest.
 bool is_worse(const Record& a, const Record& b) {
   const auto key = [](const Record& r) {
-    return std::tuple(rank(r), -r.ratio.value_or(-1), -r.error_ulp_max.value_or(-1));
+    return std::tuple(standing(r), -r.ratio.value_or(-1), -r.error_ulp_max.value_or(-1));
   };
   return key(a) < key(b);
 }
@@ -69,21 +59,14 @@ void sort_rows(std::vector<Row>& rows) {
   }
   std::ranges::stable_sort(rows, {}, [&](const Row& row) {
     const Record& r = *row.worst;
-    const int failing = makes_run_fail(r) ? rank(r) : 2 * static_cast<int>(all_verdicts.size());
+    const int failing = makes_run_fail(r) ? standing(r) : 2 * static_cast<int>(all_verdicts.size());
     return std::tuple(failing, op[r.op], direction[r.direction], precision[r.precision]);
   });
 }
 
-std::string shape_text(const Record& r, const char* times) {
-  std::string text;
-  for (const auto& [name, size] : r.inputs.shape)
-    text += (text.empty() ? "" : times) + std::to_string(size);
-  return text;
-}
-
 Cell verdict_cell(const Record& r) {
   const std::string name(name_of(r.verdict));
-  if (allowed(r)) return {name + "*", Colour::plain};
+  if (is_allowed(r)) return {name + "*", Colour::plain};
   switch (r.verdict) {
     case Verdict::failed:
     case Verdict::exceeds:
@@ -102,15 +85,6 @@ Cell verdict_cell(const Record& r) {
 template <class Show>
 std::string shown(const std::optional<double>& x, Show show) {
   return x ? show(*x) : std::string();
-}
-
-/// "backward_local" as "backward local", on a terminal as "bwd local".
-std::string direction_text(std::string text, bool brief) {
-  std::ranges::replace(text, '_', ' ');
-  for (const std::string_view word : {"forward", "backward"})
-    if (brief && text.starts_with(word))
-      text.replace(0, word.size(), word == "forward" ? "fwd" : "bwd");
-  return text;
 }
 
 /// `brief`: for a terminal. Where that is narrow the names, the verdict and the ratio stay as they
@@ -235,10 +209,10 @@ std::vector<std::string> reasons(std::span<const Record> records) {
   std::map<std::tuple<int, std::string, std::string>, std::uint64_t> counted;
   for (const Record& r : records) {
     const std::string name(name_of(r.verdict));
-    if (allowed(r))
-      ++counted[{rank(r), name + "* (allowed by name)", r.allowed_vacuous}];
+    if (is_allowed(r))
+      ++counted[{standing(r), name + "* (allowed by name)", r.allowed_vacuous}];
     else if (!r.reason.empty())
-      ++counted[{rank(r), name, r.reason}];
+      ++counted[{standing(r), name, r.reason}];
   }
   std::vector<std::string> lines;
   lines.reserve(counted.size());
@@ -251,7 +225,7 @@ std::vector<std::string> reasons(std::span<const Record> records) {
 
 void Summary::add(const Record& record) {
   verdicts.add(record.verdict);
-  allowed_vacuous += allowed(record) ? 1 : 0;
+  allowed_vacuous += is_allowed(record) ? 1 : 0;
   checked += record.counts.checked;
 }
 

@@ -15,9 +15,13 @@ namespace opbound {
 /// only make a table wide.
 class VaryingAttributes {
  public:
+  VaryingAttributes() = default;
   explicit VaryingAttributes(std::span<const Record> records) {
-    for (const Record& r : records)
-      for (const auto& [name, value] : r.attributes) values_[{r.op, name}].insert(text_of(value));
+    for (const Record& r : records) add(r);
+  }
+
+  void add(const Record& r) {
+    for (const auto& [name, value] : r.attributes) values_[{r.op, name}].insert(text_of(value));
   }
 
   /// "log=true", of one of the records.

@@ -1,0 +1,188 @@
+// A comparison as a page for a browser: one file, no script, nothing from elsewhere.
+#include <algorithm>
+
+#include "reports/compare_plot.hpp"
+#include "reports/compare_table.hpp"
+#include "reports/record_words.hpp"
+#include "reports/text.hpp"
+
+namespace opbound {
+namespace {
+
+constexpr std::string_view arrow = "\u2192", times = "\u00d7";
+
+constexpr std::string_view style = R"css(
+:root { --paper: #fff; --ink: #1c1e21; --faint: #6b7280; --line: #d9dce1; --old: #9aa3af;
+  --contract-broken: #c1121f; --worse: #d97706; --better: #15803d; --same-error: #2563eb;
+  --same-bits: #9aa3af; --only-in-old: #7c3aed; --only-in-new: #7c3aed; --skipped: #9aa3af; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #14161a; --ink: #e6e8eb; --faint: #9aa3af; --line: #343942; --old: #6b7280;
+    --contract-broken: #ff6b6b; --worse: #fbbf24; --better: #4ade80; --same-error: #7aa2ff;
+    --same-bits: #6b7280; --only-in-old: #b794f6; --only-in-new: #b794f6; --skipped: #6b7280; } }
+body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif;
+  margin: 2rem auto; max-width: 90rem; padding: 0 1.5rem; }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2.5rem 0 .5rem; }
+p { max-width: 46rem; } .faint { color: var(--faint); }
+.tiles { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1.5rem 0; }
+.tile { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem 1rem; }
+.tile b { display: block; font-size: 1.6rem; line-height: 1.2; color: var(--change); }
+.none { opacity: .45; }
+table { border-collapse: collapse; font-size: .85rem; }
+th { text-align: left; font-weight: 600; color: var(--faint); position: sticky; top: 0;
+  background: var(--paper); }
+th, td { padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.c { color: var(--change); font-weight: 600; } td.c, td.v { white-space: nowrap; }
+svg text { fill: var(--faint); font: 12px system-ui, sans-serif; }
+.frame { fill: none; stroke: var(--line); } .grid { stroke: var(--line); stroke-dasharray: 2 4; }
+.diagonal { stroke: var(--faint); } .old { fill: var(--old); }
+circle, .new { fill: var(--change); fill-opacity: .75; }
+summary { cursor: pointer; color: var(--faint); margin: 1rem 0; }
+)css";
+
+std::string html(std::string_view text) {
+  std::string escaped;
+  for (const char c : printable(text, true)) switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += c;
+    }
+  return escaped;
+}
+
+std::string tiles(const Comparison& comparison) {
+  std::string text = "<div class=\"tiles\">\n";
+  for (const Change c : all_changes) {
+    const std::uint64_t n = comparison.counts[c];
+    text += "<div class=\"tile" + std::string(n == 0 ? " none" : "") + "\" " +
+            detail::colour_style(c) + "><b>" + std::to_string(n) + "</b>" +
+            std::string(name_of(c)) + "</div>\n";
+  }
+  return text + "</div>\n";
+}
+
+std::string cell(const std::string& text, std::string_view kind = {}) {
+  return "<td" + (kind.empty() ? std::string() : " class=\"" + std::string(kind) + "\"") + ">" +
+         html(text) + "</td>";
+}
+
+std::string numbers(const ComparedCheck& check) {
+  std::string text;
+  for (const auto number : {&Record::error_ulp_max, &Record::ratio, &Record::bias_ulp})
+    text += cell(detail::number_text(check, number, arrow), "n");
+  return text;
+}
+
+std::string titles(std::initializer_list<const char*> words) {
+  std::string text = "<table>\n<tr>";
+  for (const char* word : words) text.append("<th>").append(word).append("</th>");
+  return text + "</tr>\n";
+}
+
+/// Rows of the error table, each with the histograms of its errors.
+std::string rows_text(const std::vector<const CompareRow*>& rows,
+                      const VaryingAttributes& attributes) {
+  if (rows.empty()) return "";
+  std::string text = titles({"op", "direction", "precision", "change", "checks", "same bits",
+                             "worse", "better", "verdict", "max ulp", "ratio", "bias ulp",
+                             "seen in", "errors: old above, new below", "whose"});
+  for (const CompareRow* row : rows) {
+    const Record& r = row->shown->shown();
+    text += "<tr " + detail::colour_style(row->change()) + ">";
+    for (const std::string& name : {r.op, direction_text(r.direction, false), r.precision})
+      text += cell(name);
+    text += cell(std::string(name_of(row->change())), "c");
+    for (const std::uint64_t n : {std::uint64_t{row->checks.size()}, row->same_bits,
+                                  row->counts[Change::contract_broken] + row->counts[Change::worse],
+                                  row->counts[Change::better]})
+      text += cell(std::to_string(n), "n");
+    text += cell(detail::verdict_change(*row->shown, arrow), "v") + numbers(*row->shown) +
+            cell(detail::place_text(r, attributes.of(r), times)) + "<td>" +
+            detail::histograms_of(*row) + "</td>" +
+            cell(r.provider + (r.device.empty() ? "" : ", " + r.device)) + "</tr>\n";
+  }
+  return text + "</table>\n";
+}
+
+/// Every check that makes the diff fail, as far as anybody reads.
+std::string findings_text(const Comparison& comparison, const VaryingAttributes& attributes) {
+  constexpr std::size_t most = 200;
+  std::string rows;
+  std::size_t count = 0;
+  for (const Change change : {Change::contract_broken, Change::worse, Change::only_in_new})
+    for (const ComparedCheck& c : comparison.checks) {
+      if (c.change != change || (change == Change::only_in_new && !c.is_new_finding())) continue;
+      if (++count > most) continue;
+      const Record& r = c.shown();
+      rows += "<tr " + detail::colour_style(c.change) + ">" +
+              cell(std::string(name_of(c.change)), "c") + cell(c.decided_by);
+      for (const std::string& name : {r.op, direction_text(r.direction, false), r.precision})
+        rows += cell(name);
+      rows += "<td>" + html(detail::place_text(r, attributes.of(r), times)) +
+              (r.reason.empty() ? "" : "<br><span class=\"faint\">" + html(r.reason) + "</span>") +
+              "</td>" + cell(detail::verdict_change(c, arrow), "v") + numbers(c) + "</tr>\n";
+    }
+  if (count == 0) return "";
+  std::string text = "<h2>Checks that are broken or worse</h2>\n" +
+                     titles({"change", "by", "op", "direction", "precision", "check", "verdict",
+                             "max ulp", "ratio", "bias ulp"}) +
+                     rows + "</table>\n";
+  if (count > most)
+    text += "<p class=\"faint\">and " + std::to_string(count - most) +
+            " more; <code>opbound diff --csv</code> has all of them</p>\n";
+  return text;
+}
+
+std::string head(const Comparison& comparison) {
+  std::string title = "opbound diff", lines;
+  const std::vector<Told> differences = comparison.differences();
+  if (!differences.empty()) title = text_of(differences.front(), arrow);
+  for (std::size_t i = 1; i < differences.size(); ++i)
+    lines += "<br>also differs: " + html(text_of(differences[i], arrow)) + "\n";
+  return "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
+         html(title) + "</title>\n<style>" + std::string(style) +
+         "</style>\n</head>\n<body>\n<h1>" + html(title) +
+         "</h1>\n<p class=\"faint\">old: " + html(comparison.old_name) +
+         "<br>new: " + html(comparison.new_name) + lines + "</p>\n";
+}
+
+}  // namespace
+
+std::string compare_page(const Comparison& comparison) {
+  const std::vector<CompareRow> rows = rows_of(comparison, false);
+  std::vector<const CompareRow*> changed, same;
+  for (const CompareRow& row : rows) (row.is_changed() ? changed : same).push_back(&row);
+  const VaryingAttributes attributes = detail::attributes_of(comparison);
+  std::string text = head(comparison) + tiles(comparison);
+  text +=
+      "<h2>Largest error of each check</h2>\n<p class=\"faint\">In ulp of the output format, old "
+      "to the right, new upwards: above the diagonal errors grew. A point stands for all checks "
+      "of one colour that fall on it; it names one of them.</p>\n" +
+      detail::scatter_of(comparison) + findings_text(comparison, attributes);
+  if (!changed.empty())
+    text += "<h2>By op, direction and precision</h2>\n" + rows_text(changed, attributes);
+  if (!same.empty())
+    text += "<details><summary>" + std::to_string(same.size()) +
+            " rows without a change</summary>\n" + rows_text(same, attributes) + "</details>\n";
+  return text + "<p class=\"faint\">" + html(last_line(comparison)) + "</p>\n</body>\n</html>\n";
+}
+
+namespace detail {
+
+std::string html_text(std::string_view text) { return html(text); }
+
+}  // namespace detail
+
+}  // namespace opbound
