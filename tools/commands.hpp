@@ -21,5 +21,7 @@ void add_explain(CLI::App& program, Action& chosen);
 void add_check(CLI::App& program, Action& chosen);
 void add_sweep(CLI::App& program, Action& chosen);
 void add_functions(CLI::App& program, Action& chosen);
+void add_history(CLI::App& program, Action& chosen);
+void add_diff(CLI::App& program, Action& chosen);
 
 }  // namespace opbound

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "generated/version.hpp"
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 #include "suites/suggest.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
@@ -32,10 +33,11 @@ constexpr const char* footer =
     "\n"
     "Exit codes: 0 nothing found; 1 an element exceeds its bound, a check failed, stayed "
     "undecided, or\n"
-    "has a bound that says nothing and is not allowed by name; 2 wrong use or input, with one line "
-    "on\n"
-    "standard error; 3 something named by --require is missing; 70 a mistake of opbound itself;\n"
-    "130 interrupted, with all finished records kept.";
+    "has a bound that says nothing and is not allowed by name; of diff: something is broken or "
+    "worse;\n"
+    "2 wrong use or input, with one line on standard error; 3 something named by --require is "
+    "missing;\n"
+    "70 a mistake of opbound itself; 130 interrupted, with all finished records kept.";
 
 int report(int code, const std::string& line) {
   std::fprintf(stderr, "opbound: %s\n", line.c_str());
@@ -48,18 +50,23 @@ int with_output_written(int code) {
   return report(opbound::exit_bad_use, "standard output: cannot be written");
 }
 
-/// What the command line's reader did not take; a word in the place of a command is one mistyped.
-[[noreturn]] void refuse(const CLI::App& program, const std::string& first_word,
+/// What the command line's reader did not take; a word in the place of a command, or of one of a
+/// command's own, is one mistyped.
+[[noreturn]] void refuse(const CLI::App& program, std::span<char*> words,
                          const CLI::ParseError& error) {
-  std::vector<std::string_view> commands;
-  for (const CLI::App* command : program.get_subcommands({}))
-    commands.push_back(command->get_name());
-  const bool is_option = first_word.empty() || first_word.front() == '-';
-  if (!is_option && std::find(commands.begin(), commands.end(), first_word) == commands.end())
-    throw opbound::InputError(
-        "command line",
-        "unknown command " + opbound::detail::in_quotes_with_suggestion(first_word, commands),
-        opbound::detail::one_of(commands));
+  const CLI::App* at = &program;
+  for (const std::string_view word : words) {
+    std::vector<std::string_view> commands;
+    for (const CLI::App* command : at->get_subcommands({})) commands.push_back(command->get_name());
+    if (commands.empty() || word.empty() || word.front() == '-') break;
+    const auto found = std::find(commands.begin(), commands.end(), word);
+    if (found == commands.end())
+      throw opbound::InputError(
+          "command line",
+          "unknown command " + opbound::detail::in_quotes_with_suggestion(word, commands),
+          opbound::detail::one_of(commands));
+    at = at->get_subcommand(std::string(word));
+  }
   throw opbound::InputError("command line", error.what(), "the usage that --help prints");
 }
 
@@ -77,13 +84,15 @@ int run_program(int argc, char** argv) {
   opbound::add_functions(program, chosen);
   opbound::add_explain(program, chosen);
   opbound::add_check(program, chosen);
+  opbound::add_history(program, chosen);
+  opbound::add_diff(program, chosen);
   program.footer(footer);  // of the program, not of its commands, which inherit what is there
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version
     return with_output_written(program.exit(e));
   } catch (const CLI::ParseError& e) {
-    refuse(program, argc > 1 ? argv[1] : "", e);
+    refuse(program, std::span(argv + std::min(argc, 1), argv + argc), e);
   }
   if (!chosen) throw opbound::InputError("command line", "no command", "one that --help names");
   return with_output_written(chosen());
