@@ -24,6 +24,11 @@ set(stamps "")
 foreach(source IN LISTS tidy_sources)
   cmake_path(GET source FILENAME name)
   set(stamp ${PROJECT_BINARY_DIR}/tidy/${name})
+  if(stamp IN_LIST stamps)  # a second file of this name, in another folder
+    cmake_path(GET source PARENT_PATH folder)
+    cmake_path(GET folder FILENAME folder)
+    set(stamp ${PROJECT_BINARY_DIR}/tidy/${folder}_${name})
+  endif()
   add_custom_command(
     OUTPUT ${stamp}
     COMMAND ${OPBOUND_CLANG_TIDY} -p ${PROJECT_BINARY_DIR} --quiet ${source}
