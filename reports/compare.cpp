@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <unordered_map>
 
 #include "reports/standing.hpp"
@@ -110,14 +111,14 @@ enum Loosened : int { nothing, contract, input_paths, provider, device_kind, end
 /// All records of a run that say the same of what was checked.
 using Group = std::vector<const Record*>;
 
-std::string identity(const Record& r, int loosened) {
+/// `of_case`: what all checks of one case have in common.
+std::string identity(const Record& r, int loosened, bool of_case = false) {
   std::string key;
   const auto add = [&](std::string_view text) { key.append(text).append(1, '\x1f'); };
-  for (const std::string_view text :
-       {name_of(r.kind), std::string_view(r.op), std::string_view(r.part),
-        std::string_view(r.direction), std::string_view(r.variant), std::string_view(r.precision),
-        std::string_view(r.schedule)})
-    add(text);
+  for (const std::string* text : {&r.op, &r.direction, &r.variant, &r.precision, &r.schedule})
+    add(*text);
+  if (!of_case) add(name_of(r.kind));
+  if (!of_case) add(r.part);
   add(attributes_text(r.attributes));
   for (const auto& [name, size] : r.inputs.shape) add(name + "=" + std::to_string(size));
   add(loosened < input_paths ? r.inputs.input : detail::input_without_paths(r.inputs.input));
@@ -126,7 +127,7 @@ std::string identity(const Record& r, int loosened) {
   if (const auto& at = r.in_situ)
     for (const std::int64_t i : {at->step, at->rank, at->layer, at->call}) add(std::to_string(i));
   // of an agreement the contract is the claim itself
-  if (loosened < contract || r.kind == CheckKind::agreement) add(r.contract);
+  if (!of_case && (loosened < contract || r.kind == CheckKind::agreement)) add(r.contract);
   if (loosened < provider) add(r.provider);
   if (loosened < device_kind) add(r.device.empty() ? "" : r.device == "cpu" ? "cpu" : "gpu");
   return key;
@@ -162,13 +163,45 @@ void join(std::vector<Group>& before, std::vector<Group>& after, int loosened,
     std::erase_if(*groups, [](const Group& g) { return g.empty(); });
 }
 
+/// A case that was skipped or failed as a whole has one record; the other run has one for each of
+/// its outputs. It stands for all of them. `make` puts a check together.
+template <class Make>
+void join_whole_cases(std::vector<Group>& whole_cases, std::vector<Group>& checks, int loosened,
+                      Make make) {
+  std::unordered_map<std::string, Group*> known;
+  for (Group& g : whole_cases)
+    if (g.front()->part.empty()) known.try_emplace(identity(*g.front(), loosened, true), &g);
+  std::set<Group*> used;
+  for (Group& g : checks) {
+    if (g.front()->part.empty()) continue;
+    const auto found = known.find(identity(*g.front(), loosened, true));
+    if (found == known.end()) continue;
+    make(*found->second, std::move(g));
+    g.clear();
+    used.insert(found->second);
+  }
+  for (Group* g : used) g->clear();
+  for (std::vector<Group>* groups : {&whole_cases, &checks})
+    std::erase_if(*groups, [](const Group& g) { return g.empty(); });
+}
+
 std::vector<ComparedCheck> joined(std::span<const Record> before, std::span<const Record> after) {
   std::vector<Group> old_groups = groups_of(before), new_groups = groups_of(after);
   std::vector<ComparedCheck> checks;
-  for (int loosened = nothing; loosened < end_of_loosened; ++loosened)
-    if (!old_groups.empty() && !new_groups.empty()) join(old_groups, new_groups, loosened, checks);
+  for (int loosened = nothing; loosened < end_of_loosened; ++loosened) {
+    if (old_groups.empty() || new_groups.empty()) break;
+    join(old_groups, new_groups, loosened, checks);
+    join_whole_cases(old_groups, new_groups, loosened, [&](const Group& a, Group&& b) {
+      checks.push_back({a, std::move(b), {}, {}});
+    });
+    join_whole_cases(new_groups, old_groups, loosened, [&](const Group& b, Group&& a) {
+      checks.push_back({std::move(a), b, {}, {}});
+    });
+  }
   // by the place of their first record, which points into the run
-  std::ranges::sort(checks, {}, [](const ComparedCheck& c) { return c.before.front(); });
+  std::ranges::sort(checks, {}, [](const ComparedCheck& c) {
+    return std::pair(c.before.front(), c.after.front());
+  });
   for (Group& g : old_groups) checks.push_back({std::move(g), {}, {}, {}});
   for (Group& g : new_groups) checks.push_back({{}, std::move(g), {}, {}});
   return checks;
@@ -191,6 +224,11 @@ bool ComparedCheck::has_same_bits() const {
 bool ComparedCheck::is_new_finding() const {
   const bool was_there = !before.empty() && before.front()->verdict != Verdict::skipped;
   return !was_there && !after.empty() && makes_run_fail(*after.front());
+}
+
+const Record& ComparedCheck::shown() const {
+  const bool is_whole_case = !after.empty() && after.front()->part.empty();
+  return *(after.empty() || (is_whole_case && !before.empty()) ? before : after).front();
 }
 
 bool ComparedCheck::is_newly_skipped() const {

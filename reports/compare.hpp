@@ -54,7 +54,8 @@ struct ComparedCheck {
   Change change = Change::skipped;
   std::string decided_by;  ///< for better and worse: "verdict" or the statistic that differs first
 
-  const Record& shown() const { return *(after.empty() ? before : after).front(); }
+  /// The record that names it best: the new one, unless that is of its whole case.
+  const Record& shown() const;
   /// Its output's bits are known in both runs and equal.
   bool has_same_bits() const;
   /// A finding that the old run could not have: the check was not there, or was skipped.

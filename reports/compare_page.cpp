@@ -125,12 +125,13 @@ std::string findings_text(const Comparison& comparison, const VaryingAttributes&
       if (c.change != change || (change == Change::only_in_new && !c.is_new_finding())) continue;
       if (++count > most) continue;
       const Record& r = c.shown();
+      const std::string& reason = c.after.front()->reason;
       rows += "<tr " + detail::colour_style(c.change) + ">" +
               cell(std::string(name_of(c.change)), "c") + cell(c.decided_by);
       for (const std::string& name : {r.op, direction_text(r.direction, false), r.precision})
         rows += cell(name);
       rows += "<td>" + html(detail::place_text(r, attributes.of(r), times)) +
-              (r.reason.empty() ? "" : "<br><span class=\"faint\">" + html(r.reason) + "</span>") +
+              (reason.empty() ? "" : "<br><span class=\"faint\">" + html(reason) + "</span>") +
               "</td>" + cell(detail::verdict_change(c, arrow), "v") + numbers(c) + "</tr>\n";
     }
   if (count == 0) return "";
@@ -144,12 +145,19 @@ std::string findings_text(const Comparison& comparison, const VaryingAttributes&
   return text;
 }
 
+/// Without what comes along: "torch 2.9.1" of "torch 2.9.1, mkl Version 2024.2".
+Told brief(Told told) {
+  for (std::string* value : {&told.before, &told.after})
+    value->erase(std::min(value->find(", "), value->size()));
+  return told;
+}
+
 std::string head(const Comparison& comparison) {
   std::string title = "opbound diff", lines;
-  const std::vector<Told> differences = comparison.differences();
-  if (!differences.empty()) title = text_of(differences.front(), arrow);
-  for (std::size_t i = 1; i < differences.size(); ++i)
-    lines += "<br>also differs: " + html(text_of(differences[i], arrow)) + "\n";
+  for (const Told& told : comparison.differences()) {
+    if (lines.empty()) title = text_of(brief(told), arrow);
+    lines += "<br>differs: " + html(text_of(told, arrow)) + "\n";
+  }
   return "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
          "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
          html(title) + "</title>\n<style>" + std::string(style) +

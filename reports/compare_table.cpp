@@ -148,6 +148,23 @@ Table full_table(const Comparison& comparison) {
   return table;
 }
 
+/// "failed 3: it crashed", each reason of a finding once.
+std::vector<std::string> reasons(const Comparison& comparison) {
+  std::map<std::string, std::uint64_t> counted;
+  for (const ComparedCheck& c : comparison.checks) {
+    const bool is_finding = c.change <= Change::worse || c.is_new_finding();
+    if (is_finding && !c.after.front()->reason.empty())
+      ++counted[std::string(name_of(c.after.front()->verdict)) + "\n" + c.after.front()->reason];
+  }
+  std::vector<std::string> lines;
+  for (const auto& [what, count] : counted) {
+    const std::size_t end = what.find('\n');
+    lines.push_back(what.substr(0, end) + " " + std::to_string(count) + ": " +
+                    what.substr(end + 1));
+  }
+  return lines;
+}
+
 }  // namespace
 
 Change CompareRow::change() const {
@@ -226,6 +243,9 @@ std::string compare_table(const Comparison& comparison, const CompareOptions& op
                                        !markdown, unicode);
     text += (markdown ? table.markdown() : table.terminal(options.table.terminal)) + "\n";
   }
+  const std::vector<std::string> why = reasons(comparison);
+  for (const std::string& reason : why) say(reason);
+  if (markdown && !why.empty()) text += "\n";
   if (rows.size() < row_count)
     text += std::to_string(row_count - rows.size()) + " rows without a change are not shown\n" +
             (markdown ? "\n" : "");

@@ -21,6 +21,14 @@ std::string thing_of(const std::string& entry, const std::string& value) {
   return entry == "compute_capability" ? "" : entry;
 }
 
+/// "v3.7.1", but not "8" or "AVX512": a release, not a setting.
+bool has_version_number(std::string_view value) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (std::size_t i = 2; i < value.size(); ++i)
+    if (value[i - 1] == '.' && is_digit(value[i - 2]) && is_digit(value[i])) return true;
+  return false;
+}
+
 /// Things by name, as one record tells them.
 std::map<std::string, std::string> things_of(const Record& r) {
   std::map<std::string, std::string> things;
@@ -30,13 +38,20 @@ std::map<std::string, std::string> things_of(const Record& r) {
   };
   const bool is_file = r.provider == "file";  // of `opbound check`: its environment names files
   // A version that a library of the environment has too is that library's; our own is the commit's.
-  bool has_version = r.provider == "own" || r.provider_version.empty();
-  for (const auto& [entry, value] : r.environment) {
-    const std::string thing = is_file ? "files" : thing_of(entry, value);
-    has_version = has_version || value.starts_with(r.provider_version);
-    if (!thing.empty()) add(thing, is_file ? entry + "=" + value : value);
-  }
+  const bool has_version = r.provider == "own" || r.provider_version.empty() ||
+                           std::ranges::any_of(r.environment, [&](const auto& entry) {
+                             return entry.second.starts_with(r.provider_version);
+                           });
   if (!has_version) add(r.provider.empty() ? "provider_version" : r.provider, r.provider_version);
+  for (const auto& [entry, value] : r.environment) {
+    // "torch mkl v3.7.1": a library that comes with torch
+    const bool is_part = entry.starts_with(r.provider + " ") && has_version_number(value);
+    const std::string thing = is_file ? "files" : is_part ? r.provider : thing_of(entry, value);
+    const std::string part = is_file   ? entry + "="
+                             : is_part ? entry.substr(r.provider.size() + 1) + " "
+                                       : "";
+    if (!thing.empty()) add(thing, part + value);
+  }
   add("provider", r.provider);
   add("device", r.device);
   add("commit", r.commit);
@@ -116,6 +131,9 @@ std::vector<Told> told_by(std::span<const ComparedCheck> checks) {
       for (auto& [name, value] : things_of(*r)) of_check[name].before.insert(value);
     for (const Record* r : check.after)
       for (auto& [name, value] : things_of(*r)) of_check[name].after.insert(value);
+    // a case that failed as a whole was judged by none
+    if (check.before.front()->contract.empty() || check.after.front()->contract.empty())
+      of_check.erase("contract");
     for (auto& [name, of] : of_check) {
       Values& values = all[name];
       const bool differ = of.before != of.after;
@@ -152,9 +170,10 @@ std::vector<std::string> tellable_names(const Comparison& comparison) {
 }
 
 std::string text_of(const Told& told, std::string_view arrow) {
-  const auto shown = [](const std::string& value) -> std::string {
+  const bool unicode = arrow != "->";
+  const auto shown = [&](const std::string& value) -> std::string {
     constexpr std::size_t most = 100;  // columns of a list that nobody reads to its end
-    return value.empty() ? "not told" : shortened(printable(value, true), most, true);
+    return value.empty() ? "not told" : shortened(printable(value, unicode), most, unicode);
   };
   return told.name + " " + shown(told.before) + " " + std::string(arrow) + " " + shown(told.after);
 }
@@ -173,11 +192,13 @@ void require_one_upgrade(const Comparison& comparison, const Permission& permiss
   for (std::size_t i = upgrade_is_left ? 1 : 0; i < others.size(); ++i)
     allow.push_back(others[i].name);
   for (const std::string& name : permission.allowed) allow.push_back(name);
+  const std::string names = listed(allow, ",");
+  const bool is_one_word = names.find(' ') == std::string::npos;
   const std::string upgrade = permission.upgrade.empty() ? others.front().name : permission.upgrade;
   throw InputError("diff", "the runs differ in more than one thing: " + listed(words, "; "),
                    "the upgrade alone; if it is " + upgrade +
-                       " and the rest may differ too: --allow " + listed(allow, ",") +
-                       ", or --allow all");
+                       " and the rest may differ too: --allow " +
+                       (is_one_word ? names : "'" + names + "'") + ", or --allow all");
 }
 
 }  // namespace opbound
