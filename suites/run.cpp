@@ -286,6 +286,7 @@ std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider,
 }
 
 std::string no_kernel_text(const CaseSpec& spec, const Provider& provider) {
+  if (const std::string why = provider.absence(); !why.empty()) return why;
   return provider.name() + " lists no kernel for " + std::string(spec.op->name) + " " +
          std::string(name_of(spec.direction)) + " by " + variant_names(*spec.op, {spec.variant});
 }

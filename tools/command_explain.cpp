@@ -67,7 +67,7 @@ std::unique_ptr<Provider> plugin_for(const Record& record, const std::string& fi
   if (plugin_of(record).empty())
     throw InputError("--provider", "the record is of no plug-in, its kernel is " + record.provider,
                      "a record that a plug-in made");
-  std::unique_ptr<Provider> plugin = named_plugin(file, "cuda");
+  std::unique_ptr<Provider> plugin = named_plugin(file, record.device == "cpu" ? "cpu" : "cuda");
   if (plugin->name() != record.provider)
     throw InputError("--provider", file + " is the plug-in " + plugin->name(),
                      "the record's, " + record.provider);

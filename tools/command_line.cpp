@@ -20,12 +20,17 @@ volatile std::sig_atomic_t interrupted = 0;
 
 extern "C" void note_interrupt(int) { interrupted = 1; }
 
+/// The folder that holds this program.
+fs::path program_folder() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
 /// The folder that holds the suites where none is named; empty if there is none.
 fs::path default_folder() {
   std::error_code ignored;
   if (fs::is_directory("suites", ignored)) return "suites";
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  for (fs::path folder = program.parent_path(); !folder.empty(); folder = folder.parent_path()) {
+  for (fs::path folder = program_folder(); !folder.empty(); folder = folder.parent_path()) {
     if (fs::is_directory(folder / "suites", ignored)) return folder / "suites";
     if (folder == folder.parent_path()) break;
   }
@@ -33,7 +38,7 @@ fs::path default_folder() {
 }
 
 /// Stands for a device that is not here.
-class Absent final : public Provider {
+class Absent : public Provider {
  public:
   Absent(std::string device, std::string why) : device_(std::move(device)), why_(std::move(why)) {}
 
@@ -52,6 +57,39 @@ class Absent final : public Provider {
  private:
   std::string device_, why_;
 };
+
+/// Stands for a plug-in of this project that was not built.
+class AbsentPlugin final : public Absent {
+ public:
+  AbsentPlugin(std::string name, const std::string& file)
+      : Absent("cpu", name + ": this build has no " + file), name_(std::move(name)) {}
+
+  std::string name() const override { return name_; }
+  std::string version() const override { return "none"; }
+  bool is_foreign() const override { return true; }
+  std::vector<int> variants(const Op&, Direction, const AttributeBytes&, int) const override {
+    return {};
+  }
+
+ private:
+  std::string name_;
+};
+
+/// Is it one of the plug-ins whose sources this project has?
+bool is_plugin_of_ours(const std::string& name) {
+  const std::string names = std::string(" ") + OPBOUND_PLUGIN_NAMES + " ";
+  return !name.empty() && name.find(' ') == std::string::npos &&
+         names.find(" " + name + " ") != std::string::npos;
+}
+
+/// libopbound_torch.so; for a device libopbound_torch_cuda.so, if that was built.
+fs::path file_of_ours(const std::string& name, const std::string& device) {
+  std::error_code ignored;
+  const fs::path start = program_folder() / ("libopbound_" + name);
+  const fs::path for_device = start.string() + "_cuda.so";
+  if (device != "cpu" && fs::exists(for_device, ignored)) return for_device;
+  return start.string() + ".so";
+}
 
 }  // namespace
 
@@ -103,13 +141,21 @@ std::unique_ptr<Provider> own_provider(const std::string& device) {
   }
 }
 
-std::unique_ptr<Provider> named_plugin(const std::string& path, const std::string& device,
+std::unique_ptr<Provider> named_plugin(const std::string& name, const std::string& device,
                                        double seconds) {
-  const int index = device_number(device);
+  PluginOptions options{seconds, device_number(device), {}};
+  fs::path file = name;
+  if (is_plugin_of_ours(name)) {
+    options.called = name;
+    file = file_of_ours(name, device);
+    std::error_code ignored;
+    if (!fs::exists(file, ignored))
+      return std::make_unique<AbsentPlugin>(name, file.filename().string());
+  }
   try {
-    return plugin_provider(path, {seconds, index});
+    return plugin_provider(file.string(), options);
   } catch (const NotAPlugin& e) {
-    throw InputError("--provider", path + ": " + e.what(), e.expected);
+    throw InputError("--provider", file.string() + ": " + e.what(), e.expected);
   }
 }
 
@@ -120,9 +166,11 @@ Providers named_providers(const std::vector<std::string>& names, const std::stri
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == "own") continue;
     std::error_code ignored;
-    if (names[i].find_first_of("./") == std::string::npos && !fs::exists(names[i], ignored))
+    if (names[i].find_first_of("./") == std::string::npos && !is_plugin_of_ours(names[i]) &&
+        !fs::exists(names[i], ignored))
       throw InputError("--provider", "unknown provider '" + names[i] + "'",
-                       "own, or a plug-in's file such as ./libmine.so");
+                       std::string("own, ") + OPBOUND_PLUGIN_NAMES +
+                           ", or a plug-in's file such as ./libmine.so");
     providers[i] = named_plugin(names[i], device, seconds);
   }
   for (std::size_t i = 0; i < names.size(); ++i)

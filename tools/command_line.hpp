@@ -29,14 +29,16 @@ std::string suite_file_named(const std::string& name);
 /// for which every check is skipped. InputError for any other name.
 std::unique_ptr<Provider> own_provider(const std::string& device);
 
-/// The plug-in in a file; `device` says which CUDA device it gets if it is for one, `seconds` how
-/// long each of its answers may take. InputError for a file that is no plug-in.
-std::unique_ptr<Provider> named_plugin(const std::string& path, const std::string& device,
+/// The plug-in of a file, or one of this project's by its name, "torch", whose file is beside the
+/// program; if it was not built, one that says so and for which every check is skipped. `device`
+/// says which CUDA device it gets if it is for one, `seconds` how long each of its answers may
+/// take. InputError for anything else.
+std::unique_ptr<Provider> named_plugin(const std::string& name, const std::string& device,
                                        double seconds = PluginOptions{}.seconds);
 
 using Providers = std::vector<std::unique_ptr<Provider>>;
 
-/// What --provider names: "own", or a plug-in's file. InputError for anything else.
+/// What --provider names: "own", or what `named_plugin` takes. InputError for anything else.
 Providers named_providers(const std::vector<std::string>& names, const std::string& device,
                           double seconds);
 

@@ -175,8 +175,8 @@ void add_run(CLI::App& program, Action& chosen) {
       ->capture_default_str();
   command
       ->add_option("--provider", options->providers,
-                   "Whose kernels: own, or a plug-in's file; repeat for several")
-      ->type_name("own|FILE.so")
+                   "Whose kernels: own, torch, or a plug-in's file; repeat for several")
+      ->type_name("own|torch|FILE.so")
       ->allow_extra_args(false);
   command
       ->add_option("--provider-timeout", options->seconds,

@@ -129,7 +129,8 @@ class Plugin final : public Provider {
  public:
   Plugin(const std::string& path, const PluginOptions& options)
       : process_({fs::absolute(path).string(), options.seconds, options.device}), about_(loaded()) {
-    about_.environment.emplace_back(plugin_file_key, path);
+    about_.environment.emplace_back(plugin_file_key,
+                                    options.called.empty() ? path : options.called);
   }
 
   std::string name() const override { return about_.name; }

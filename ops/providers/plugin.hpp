@@ -18,8 +18,9 @@ struct NotAPlugin : std::runtime_error {
 };
 
 struct PluginOptions {
-  double seconds = 60;  ///< for each answer of the plug-in, its loading included
-  int device = 0;       ///< number of the CUDA device that a plug-in for CUDA gets
+  double seconds = 60;   ///< for each answer of the plug-in, its loading included
+  int device = 0;        ///< number of the CUDA device that a plug-in for CUDA gets
+  std::string called{};  ///< what records name it by, if not by its file
 };
 
 /// The plug-in in the file `path`, in a process of its own that goes with the provider. Throws
