@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "bounds/along_tree.hpp"
 #include "bounds/tracked.hpp"
 #include "ops/team.hpp"
 
@@ -145,16 +146,10 @@ struct AnyOrderTeam {
   }
 };
 
-/// A summation tree over n leaves: nodes in the order in which they can be added. Children below n
-/// are leaves; child n + k is the result of node k. The last node is the sum.
-struct SumTree {
-  std::int64_t leaves = 0;
-  std::vector<std::vector<std::int64_t>> nodes;
-};
-
-/// Sums along one tree, revealed by probing (Xie et al. 2025) or declared; other lengths, and all
-/// where there is no tree, fall back to any order, and so do the sums that one lane makes. A node
-/// with k > 2 children adds them in any order: (k - 1) u sum |children|.
+/// Sums along one tree, revealed by probing (bounds/reveal.hpp) or declared: every sum of that many
+/// terms, those of one lane too, so that it is for kernels with one such sum. Other lengths, and
+/// all where there is no tree, fall back to any order. A node with k > 2 children adds them in any
+/// order: (k - 1) u sum |children|.
 struct TreeTeam : AnyOrderTeam {
   const SumTree* tree;
 
@@ -174,6 +169,16 @@ struct TreeTeam : AnyOrderTeam {
       results.push_back(AnyOrderTeam{}.sum(static_cast<std::int64_t>(children.size()), child));
     }
     return results.back();
+  }
+
+  template <class F>
+  auto serial_sum(std::int64_t n, F term) const {
+    return sum(n, term);
+  }
+  /// Rounded products along the tree; a fused multiply-add leaves roundings out.
+  template <class A, class B>
+  auto dot(std::int64_t n, A a, B b) const {
+    return sum(n, [&](std::int64_t i) { return a(i) * b(i); });
   }
 };
 

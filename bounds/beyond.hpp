@@ -37,13 +37,14 @@ OPBOUND_HD double most_of(Tracked<T, K> x) {
 
 /// A result of this sign, at least `least` before it rounds. Only near the largest number it is
 /// worth knowing: there exp(-least), and what a function of an s shape leaves of its limit, are
-/// below every error. (1 - 2 u) is for its own rounding, `shrink` for those of `least`.
+/// below every error. (1 - 2 u) is for its own rounding, `shrink` for those of `least`, which may
+/// be more than any T: then the value is infinite in every execution.
 template <class T, class K>
 OPBOUND_HD Tracked<T, K> beyond(T value, bool is_below, double least) {
   if constexpr (may_be_beyond<T>) {
     constexpr double largest = Facts<T>::format.largest();
     const T infinity = from<T>(is_below ? -infinite : infinite);
-    least = min(least, largest) * (1 - 2 * Facts<T>::u) * shrink;
+    least = min(least, fp64.largest()) * (1 - 2 * Facts<T>::u) * shrink;
     // our own value is what the kernel gives, not another one that is as large
     const bool is_ours = K::foreign || to_double(value) == to_double(infinity);
     if (is_ours && least >= largest / 4 && !is_finite(to_double(infinity))) {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "bounds/cell.hpp"
-#include "reports/verdict.hpp"
+#include "bounds/verdict.hpp"
 
 namespace opbound {
 
@@ -39,6 +39,13 @@ namespace rounding {
 OPBOUND_HD inline bool rounds_to(const Exact& y, double s, const Store& store) {
   const Format& f = store.format;
   return std::isinf(s) && Outside(y, cell_of(f, s)).surely_within(overflow_bound(f));
+}
+
+/// Is s the number of the format that is nearest to y, wherever y is? Then no bound that any kernel
+/// keeps is below |s - y|, however little of y is known beside the bound. Not asked of fp64, the
+/// ends of whose cells are no doubles.
+OPBOUND_RARE OPBOUND_HD inline bool is_nearest(const Exact& y, double s, const Format& f) {
+  return std::isfinite(s) && f.kind != Kind::fp64 && Outside(y, cell_of(f, s)).surely_within(0);
 }
 
 OPBOUND_HD inline double acceptable_values(const Exact& y, double bound, const Store& store) {
@@ -180,6 +187,8 @@ OPBOUND_HD inline Judgement judge(const Exact& exact, double bound, double gauge
   } else if (outside.surely_beyond(reach)) {
     j.verdict = Verdict::exceeds;
     if (j.ratio <= 1) j.ratio = std::nextafter(1.0, 2.0);  // a tie that goes the other way
+  } else if (is_point && rounding::is_nearest(exact, s, f)) {
+    j.verdict = Verdict::within;
   }
   if (std::isfinite(s)) {
     j.error_ulp = -rounding::in_ulp(f, from.low / 2 + from.high / 2, exact.high);

@@ -75,14 +75,16 @@ OPBOUND_HD bool is_certain_product(Tracked<T, K> a, Tracked<T, K> b) {
          is_certain_nan(a) || is_certain_nan(b);
 }
 
-/// infinity / b, or a / 0; NaN where 0 / 0 or infinity / infinity is exact.
+/// infinity / b, or a / 0; NaN where 0 / 0 or infinity / infinity is exact. A 0 of another kernel
+/// may have the other sign: that of max(0, -0), or of 0 b.
 template <class T, class K>
 OPBOUND_HD bool is_certain_quotient(Tracked<T, K> a, Tracked<T, K> b) {
-  const bool b_has_sign = is_exact_zero(b) || (is_finite_everywhere(b) && has_certain_sign(b));
+  const bool is_signed_zero = !K::foreign && is_exact_zero(b);
+  const bool b_has_sign = is_signed_zero || (is_finite_everywhere(b) && has_certain_sign(b));
   if (is_certain_nan(a) || is_certain_nan(b)) return true;
   if (is_exact_zero(a) && is_exact_zero(b)) return true;
   if (is_exact_infinity(a) && is_exact_infinity(b)) return true;
-  return (is_exact_infinity(a) && b_has_sign) || (is_exact_zero(b) && has_certain_sign(a));
+  return (is_exact_infinity(a) && b_has_sign) || (is_signed_zero && has_certain_sign(a));
 }
 
 /// A result that is not finite: claimed only where every execution has it.

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "bounds/judge.hpp"
-#include "reports/ulp_histogram.hpp"
+#include "bounds/ulp_histogram.hpp"
 
 namespace opbound {
 

@@ -103,6 +103,17 @@ OPBOUND_HD Tracked<T, K> finish(T value, Propagated p, LocalError theirs, LocalE
   return r;
 }
 
+/// a / b of a b that overflowed, or may have: at most |a| / least, and 0 where theirs is infinite.
+template <class T, class K>
+OPBOUND_APART OPBOUND_HD Tracked<T, K> quotient_by_beyond(T quotient, Tracked<T, K> a,
+                                                          Tracked<T, K> b) {
+  if (!is_finite_everywhere(a)) return not_finite<T, K>(quotient, false);
+  const double left = over(most_of(a), b.radius * shrink);
+  const bool is_infinite = b.radius > Facts<T>::format.largest() * (1 + 2 * Facts<T>::u);
+  return finish<T, K>(quotient, {left, is_infinite ? 0 : left}, Facts<T>::divide, Facts<T>::divide,
+                      !K::foreign || is_infinite);
+}
+
 }  // namespace detail
 
 // ---- operations
@@ -175,7 +186,8 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> 
   }
   if (detail::is_exact_infinity(b) && detail::is_finite_everywhere(a))
     return Tracked<T, K>(quotient);
-  if (detail::is_beyond(b)) return detail::not_finite<T, K>(quotient, false);
+  if constexpr (detail::may_be_beyond<T>)
+    if (detail::is_beyond(b)) return detail::quotient_by_beyond<T, K>(quotient, a, b);
   // |a'/b' - a/b| <= (ra + |a'/b'| rb) / (|b'| - rb), |a'/b'| <= far(a) / near(b)
   const double lowest = b.near() * detail::shrink - b.radius;
   if (!(lowest > 0)) return detail::not_finite<T, K>(quotient, false);

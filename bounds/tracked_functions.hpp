@@ -15,7 +15,8 @@ namespace opbound {
 
 /// Largest error of each function in ulp of the working format against the correctly rounded result
 /// (NVIDIA's convention), as a provider declares it. 0: correctly rounded. Where the exact result
-/// is a number of every format, at f(0), log(1) and infinite arguments, it is what they return.
+/// is a number of every format, at f(0), log(1) and infinite arguments, it is what they return; and
+/// exp, exp2, erfc err by at most 2k + 1 times their exact value, so that far below eta they are 0.
 struct FunctionErrors {
   std::array<double, 12> ulp{};
   OPBOUND_HD constexpr double of(Function f) const { return ulp[static_cast<int>(f)]; }
@@ -72,18 +73,29 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> finish_function(Function f, T value, Prop
   return finish<T, K>(value, p, declared_error<T, K>(f), Facts<T>::function(f), exact);
 }
 
-/// A function that vanishes for large arguments, 0 < f <= cap: where ours returned 0 it erred by at
-/// most cap, which may be far below eta. Without this a product with a large x would have a bound
-/// of |x| eta around an exact 0. Below `negligible` no product reaches eta again, and less need not
-/// be claimed.
+/// The most that a vanishing function, 0 < f <= cap, is at our argument and at theirs.
+struct Caps {
+  double ours, theirs;
+};
+
+/// A function that vanishes for large arguments: where ours returned 0 it erred by at most its cap,
+/// which may be far below eta, and theirs, k ulp wrong at most, by 2k + 1 times that. Without this
+/// a product with a large x would have a bound of |x| eta around an exact 0. Below `negligible` no
+/// product reaches eta again, and less need not be claimed.
 template <class T, class K>
-OPBOUND_APART OPBOUND_HD Tracked<T, K> finish_vanishing(Function f, T value, Propagated p,
-                                                        double cap, bool exact) {
-  LocalError ours = Facts<T>::function(f);
-  if (to_double(value) ==
-      0)  // twice the cap: a reference of a few digits can tell what is below it
-    ours.absolute = min(ours.absolute, up(max(2 * cap, Facts<T>::negligible)));
-  return finish<T, K>(value, p, declared_error<T, K>(f), ours, exact);
+OPBOUND_APART OPBOUND_HD Tracked<T, K> finish_vanishing(Function f, T value, Propagated p, Caps cap,
+                                                        bool exact) {
+  constexpr double negligible = Facts<T>::negligible;
+  LocalError theirs = declared_error<T, K>(f), ours = Facts<T>::function(f);
+  if (to_double(value) == 0) {
+    // twice the cap: a reference of a few digits can tell what is below it
+    ours.absolute = min(ours.absolute, up(max(2 * cap.ours, negligible)));
+    if constexpr (K::foreign) {
+      const double grows = 2 * K::declared.of(f) + 1;
+      theirs.absolute = min(theirs.absolute, up(grows * max(2 * cap.theirs, negligible)));
+    }
+  }
+  return finish<T, K>(value, p, theirs, ours, exact);
 }
 
 /// Whether v is this very number, in all its digits.
@@ -110,20 +122,29 @@ OPBOUND_HD inline double expm1_above(double r) {
   return r < 0x1p-7 ? r * (1 + r * (0.5 + r * 0.1671)) : expm1(r);
 }
 
+/// At least exp(x), x a sum of two with one rounding.
+OPBOUND_HD inline double exp_above(double x) { return exp(x + magnitude(x) * 0x1p-50); }
+
+/// scale a, as large as it may be in any execution.
+template <class T, class K>
+OPBOUND_HD double largest_exponent(Tracked<T, K> a, double scale) {
+  const double at = scale * to_double(a);
+  return at + magnitude(at) * 0x1p-49 + (K::foreign ? up(scale * a.spread) : 0);
+}
+
 /// exp-like: f(a') <= E exp(s d), |f(a') - f(a)| <= f(a') expm1(s r); s = 1 or ln 2, E >= f(ours).
 /// Neither is more than the larger of the two values, f at the upper end, which is less where E is
-/// much larger than f: for expm1 far below 0, or after underflow.
+/// much larger than f: for expm1 far below 0, or after underflow. `end`: `largest_exponent`, or
+/// infinity where that would say nothing.
 template <class T, class K>
 OPBOUND_HD Propagated propagate_exponential(Tracked<T, K> a, double largest, double scale,
-                                            bool may_be_less) {
+                                            double end) {
   const double r = up(scale * a.radius), d = K::foreign ? up(scale * a.spread) : 0;
   Propagated p{times(largest, expm1_above(r)), 0};
   if constexpr (K::foreign) p = {times(times(largest, exp(d)), expm1(r)), times(largest, expm1(d))};
-  if (!may_be_less) return p;
-  const double at = scale * to_double(a);
-  const double end = at + magnitude(at) * 0x1p-49 + d;
+  if (end == infinite) return p;
   const auto capped = [](double x, double top) {
-    return min(x, up(max(exp(top + magnitude(top) * 0x1p-50), Facts<T>::negligible)));
+    return min(x, up(max(exp_above(top), Facts<T>::negligible)));
   };
   return {capped(p.radius, end + r), capped(p.spread, end)};
 }
@@ -133,14 +154,24 @@ template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> at_its_limit(Function f, Tracked<T, K> a, T value,
                                                     double scale, double factor) {
   const double left = up(factor * exp(-(scale * a.radius * shrink)));
-  return finish_vanishing<T, K>(f, value, {left, left}, left, false);
+  return finish_vanishing<T, K>(f, value, {left, left}, {left, left}, false);
+}
+
+/// At least exp of the least argument, theirs less by the declared error.
+template <class T, class K>
+OPBOUND_APART OPBOUND_HD Tracked<T, K> overflowed_exponential(Function f, Tracked<T, K> a, T value,
+                                                              double scale) {
+  if (is_exact_infinity(a) || is_certain_nan(a)) return not_finite<T, K>(value, true);
+  const double lowest = scale * range_of(a).lowest * shrink;
+  if (!(lowest > 0)) return not_finite<T, K>(value, false);
+  const double loses = declared_error<T, K>(f).relative;
+  return beyond<T, K>(value, false, exp(lowest) * positive_part(1 - loses) * shrink);
 }
 
 template <class T, class K>
 OPBOUND_APART OPBOUND_HD Tracked<T, K> exponential(Function f, Tracked<T, K> a, T value,
                                                    double scale) {
-  if (!is_finite(to_double(value)))
-    return not_finite<T, K>(value, is_exact_infinity(a) || is_certain_nan(a));
+  if (!is_finite(to_double(value))) return overflowed_exponential(f, a, value, scale);
   if (is_exact_infinity(a)) return Tracked<T, K>(value);
   if (is_beyond(a)) return at_its_limit<T, K>(f, a, value, scale, 1);
   // Only next to the underflow threshold eta is not lost in the relative error.
@@ -149,8 +180,10 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> exponential(Function f, Tracked<T, K> a, 
   const bool may_underflow = at < 0 && to_double(value) * e.relative < 0x1p20 * e.absolute;
   const double cap = may_underflow ? exp(scale * at * shrink) : infinite;
   const double largest = min(largest_exact(f, value), up(max(cap, Facts<T>::negligible)));
-  return finish_vanishing<T, K>(f, value, propagate_exponential(a, largest, scale, may_underflow),
-                                cap, at == 0 && is_exactly(value, 1));
+  const double end = may_underflow ? largest_exponent(a, scale) : infinite;
+  return finish_vanishing<T, K>(f, value, propagate_exponential(a, largest, scale, end),
+                                {cap, K::foreign ? exp_above(end) : 0},
+                                at == 0 && is_exactly(value, 1));
 }
 
 /// log-like of a positive s (s = a, or 1 + a): |log s' - log s| <= -log1p(-r / s').
@@ -218,9 +251,10 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> expm1(Tracked<T, K> a) {
   if (detail::is_beyond(a)) return detail::at_its_limit<T, K>(Function::expm1, a, value, 1, 1);
   // expm1 and exp differ by 1, so errors propagate as exp's do, from exp(a) = 1 + expm1(a)
   const double largest = 1 + detail::largest_exact(Function::expm1, value);
-  return detail::finish_function<T, K>(Function::expm1, value,
-                                       detail::propagate_exponential(a, largest, 1, true),
-                                       to_double(a) == 0);
+  return detail::finish_function<T, K>(
+      Function::expm1, value,
+      detail::propagate_exponential(a, largest, 1, detail::largest_exponent(a, 1)),
+      to_double(a) == 0);
 }
 
 template <class T, class K>
@@ -259,10 +293,12 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> erfc(Tracked<T, K> a) {
   const bool is_exact_argument = a.radius == 0 && a.spread == 0;
   const double slope = is_exact_argument ? 0 : detail::erf_slope(detail::nearest_argument(a));
   const double at = to_double(a);
-  const double cap = at > 0 && to_double(value) == 0 ? exp(-(at * at) * detail::shrink)
-                                                     : detail::infinite;  // erfc(t) <= exp(-t^2)
+  const auto cap = [&](double t) {  // erfc(t) <= exp(-t^2)
+    return t > 0 && to_double(value) == 0 ? exp(-(t * t) * detail::shrink) : detail::infinite;
+  };
   return detail::finish_vanishing<T, K>(
-      Function::erfc, value, {detail::times(slope, a.radius), detail::times(slope, a.spread)}, cap,
+      Function::erfc, value, {detail::times(slope, a.radius), detail::times(slope, a.spread)},
+      {cap(at), K::foreign ? cap((at - a.spread) * detail::shrink) : 0},
       (at == 0 && detail::is_exactly(value, 1)) || detail::is_exact_infinity(a));
 }
 

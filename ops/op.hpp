@@ -129,6 +129,9 @@ struct Op {
 
   /// Runs the own kernel on the host.
   void (*run)(const Call&);
+  /// Its algorithm on the host, every sum of that many terms along the tree, products in them fused
+  /// with an addition or rounded before it. Was there such a sum?
+  bool (*run_along)(const Call&, const SumTree&, bool is_fused);
   // On the device: the views hold device addresses, the work is started and not waited for. Null in
   // a build without CUDA.
   void (*run_on_device)(const Call&);

@@ -121,7 +121,9 @@ typedef struct opbound_algorithm {
   const char* variants;
 } opbound_algorithm;
 
-/* A kernel's exp, erf, ... errs by at most `ulp` units in the last place; 0.5 is correctly rounded.
+/* A kernel's exp, erf, ... errs by at most `ulp` units in the last place of the correctly rounded
+ * result, as NVIDIA counts; 0 is correctly rounded. exp, exp2 and erfc err by at most 2 ulp + 1
+ * times their exact value, too: what has vanished is 0.
  * Names: exp exp2 expm1 log log1p tanh erf erfc sin cos rsqrt pow. */
 typedef struct opbound_function_error {
   const char* function;

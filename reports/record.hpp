@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "bounds/ulp_histogram.hpp"
+#include "bounds/verdict.hpp"
 #include "ops/attribute.hpp"
-#include "reports/ulp_histogram.hpp"
-#include "reports/verdict.hpp"
 
 namespace opbound {
 

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "reports/error.hpp"
 #include "reports/record.hpp"
-#include "suites/error.hpp"
 
 namespace opbound {
 namespace {

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "ops/number.hpp"
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 
 namespace opbound::detail {
 

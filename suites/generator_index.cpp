@@ -2,7 +2,7 @@
 #include <array>
 
 #include "ops/number.hpp"
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 #include "suites/generator.hpp"
 
 namespace opbound {

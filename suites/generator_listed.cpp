@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "ops/number.hpp"
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 #include "suites/generator.hpp"
 
 namespace opbound {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 
 namespace opbound {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "ops/precision.hpp"
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 
 namespace opbound {
 namespace {

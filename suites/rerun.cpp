@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 #include "suites/input.hpp"
 
 namespace opbound {

@@ -1,29 +1,16 @@
 // A check from its specification to its records.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "ops/provider.hpp"
 #include "reference/certify.hpp"
 #include "reports/record.hpp"
+#include "suites/prepare.hpp"
 #include "suites/suite.hpp"
 
 namespace opbound {
-
-using Tensors = std::map<std::string, Tensor, std::less<>>;
-
-/// The tensors of one case by name, and the call that binds them.
-struct Prepared {
-  Tensors tensors;
-  std::vector<Tensor> arranged;  ///< bytes of tensors in another layout than the row-major one
-  Call call;
-};
-
-/// Makes the inputs that are not given; for backward_local the saved tensors are what the own
-/// kernel saves, unless they are given or among the case's inputs. Outputs hold NaN.
-Prepared prepare(const CaseSpec& spec, Tensors given = {});
 
 /// The bounds of any kernel that keeps the contract; with several variants, of any of them: the
 /// largest.
@@ -38,8 +25,11 @@ enum class Agreement : std::uint8_t {
 
 /// read_suite → prepare → provider.run → bound → certify → record. One record per output tensor; on
 /// a device everything after prepare happens there, and records of agreement follow.
+/// With `most_probes` above 0 the order in which somebody else's kernel adds is looked for on the
+/// host, with so many runs of it at most, and bounds are for that order.
 std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider,
-                             Agreement agreement = Agreement::outputs);
+                             Agreement agreement = Agreement::outputs,
+                             std::int64_t most_probes = 0);
 
 /// Judges the outputs that `prepared` holds; what `run_case` does after the provider has run.
 std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, Prepared& prepared,

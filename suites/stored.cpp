@@ -3,15 +3,16 @@
 #include <cstring>
 
 #include "suites/input.hpp"
+#include "suites/reveal_file.hpp"
 
 namespace opbound {
 namespace {
 
 class Stored final : public Provider {
  public:
-  Stored(std::vector<std::pair<std::string, InputSpec>> outputs, Contract::Order order,
+  Stored(std::vector<std::pair<std::string, InputSpec>> outputs, StoredOrder order,
          const FunctionErrors& functions)
-      : outputs_(std::move(outputs)), order_(order), functions_(functions) {}
+      : outputs_(std::move(outputs)), order_(std::move(order)), functions_(functions) {}
 
   std::string name() const override { return std::string(stored_provider_name); }
   std::string version() const override { return {}; }
@@ -19,11 +20,12 @@ class Stored final : public Provider {
   std::vector<std::pair<std::string, std::string>> environment() const override {
     std::vector<std::pair<std::string, std::string>> files;
     for (const auto& [tensor, file] : outputs_) files.emplace_back(tensor, to_string(file));
+    if (order_.order == Contract::Order::tree) files.emplace_back(order_file, order_.file);
     return files;
   }
   bool is_foreign() const override { return true; }
   Contract contract(const Op&, std::vector<int> variants) const override {
-    return {std::move(variants), order_, functions_, {}};
+    return {std::move(variants), order_.order, functions_, order_.tree};
   }
 
   void run(const Op& op, const Call& call) const override {
@@ -41,15 +43,21 @@ class Stored final : public Provider {
   }
 
   std::vector<std::pair<std::string, InputSpec>> outputs_;
-  Contract::Order order_;
+  StoredOrder order_;
   FunctionErrors functions_;
 };
 
 }  // namespace
 
+StoredOrder read_order(const std::string& text) {
+  if (text == "any") return {};
+  if (text == "own") return {Contract::Order::own, {}, {}};
+  return {Contract::Order::tree, read_tree(text), text};
+}
+
 std::unique_ptr<Provider> stored_provider(std::vector<std::pair<std::string, InputSpec>> outputs,
-                                          Contract::Order order, const FunctionErrors& functions) {
-  return std::make_unique<Stored>(std::move(outputs), order, functions);
+                                          StoredOrder order, const FunctionErrors& functions) {
+  return std::make_unique<Stored>(std::move(outputs), std::move(order), functions);
 }
 
 }  // namespace opbound

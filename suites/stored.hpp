@@ -11,11 +11,24 @@
 
 namespace opbound {
 
+/// The order in which the kernel adds.
+struct StoredOrder {
+  Contract::Order order = Contract::Order::any;
+  SumTree tree{};    ///< for Order::tree
+  std::string file;  ///< that holds the tree; records name it
+};
+
+/// "any", "own", or the file of a revealed order. InputError as read_tree.
+StoredOrder read_order(const std::string& text);
+
+/// What records call that file in their environment.
+inline constexpr std::string_view order_file = "revealed order";
+
 /// Outputs by name and the file that holds each; what the kernel kept to is known from elsewhere.
 /// Records name the files in their environment. `run` throws InputError for a file that does not
 /// fit the call.
 std::unique_ptr<Provider> stored_provider(std::vector<std::pair<std::string, InputSpec>> outputs,
-                                          Contract::Order order, const FunctionErrors& functions);
+                                          StoredOrder order, const FunctionErrors& functions);
 
 /// The name of such providers in records.
 inline constexpr std::string_view stored_provider_name = "file";

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 
 namespace opbound::detail {
 

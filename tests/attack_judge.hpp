@@ -50,7 +50,10 @@ struct SlowJudge {
     }
     if (least(high - bound) <= s && s <= most(low + bound)) return Verdict::within;
     if (s < least(low - bound) || s > most(high + bound)) return Verdict::exceeds;
-    return Verdict::undecided;
+    const bool is_nearest =
+        slowly_rounded(store.format, low) == s && slowly_rounded(store.format, high) == s;
+    return !store.rounds && store.format.kind != Kind::fp64 && is_nearest ? Verdict::within
+                                                                          : Verdict::undecided;
   }
   Verdict verdict(double bound, double s) const { return verdict(from<Mpfr>(bound), s); }
 

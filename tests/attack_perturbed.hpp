@@ -115,6 +115,16 @@ bool is_negative(Perturbed<T> a) {
 
 namespace attack {
 
+/// What vanishes stays within 2k + 1 times its exact value, as FunctionErrors says.
+inline double moved_from_0(Function f, double x, double step, const Format& format) {
+  const double exact = f == Function::exp    ? std::exp(x)
+                       : f == Function::exp2 ? std::exp2(x)
+                       : f == Function::erfc ? std::erfc(x)
+                                             : detail::infinite;
+  const double most = std::floor((2 * std::fabs(step) + 1) * exact / ulp(format, 0));
+  return std::copysign(std::fmin(std::fabs(step), most), step) * ulp(format, 0);
+}
+
 /// The correctly rounded function value, moved. Where the value is exact for every sensible
 /// implementation (exp(0) = 1, log(1) = 0, f(0) = 0, infinities), nothing moves: so says
 /// FunctionErrors.
@@ -126,6 +136,7 @@ Perturbed<T> moved(Function f, double argument, T correct) {
   const double step = attack::nudge.step(f);
   if (is_exact || step == 0) return {correct};
   const Format& format = Facts<T>::format;
+  if (v == 0) return {from<T>(moved_from_0(f, argument, step, format))};
   return {from<T>(v + step * ulp(format, v))};
 }
 

@@ -49,6 +49,20 @@ void expect_distances_are_told(float (*rounded)(float)) {
   EXPECT_GT(told, 50);
 }
 
+/// Far out exp is 0, whatever is documented of numbers.
+TEST(CudaFunctions, WhatHasVanishedIs0) {
+  const float least = std::numeric_limits<float>::denorm_min();
+  for (const float x : {-120.0F, -150.0F, -1e30F}) {
+    EXPECT_EQ(verdict<Function::exp>(x, 0, {2}), Verdict::within) << x;
+    EXPECT_EQ(verdict<Function::exp>(x, least, {2}), Verdict::exceeds) << x;
+    EXPECT_EQ(verdict<Function::erfc>(-x, 0, {4}), Verdict::within) << x;
+    EXPECT_EQ(verdict<Function::erfc>(-x, least, {4}), Verdict::exceeds) << x;
+  }
+  EXPECT_EQ(verdict<Function::exp>(-103.5F, least, {2}), Verdict::within);  // 0.8 of it
+  EXPECT_EQ(verdict<Function::exp>(-104.5F, least, {2}), Verdict::within);  // 0.3 of it
+  EXPECT_EQ(verdict<Function::exp>(-106, least, {2}), Verdict::exceeds);    // 0.07
+}
+
 TEST(CudaFunctions, DistancesAreTold) {
   expect_distances_are_told<Function::exp>([](float x) { return opbound::exp(x); });
   expect_distances_are_told<Function::exp2>([](float x) { return opbound::exp2(x); });

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 #include "suites/input.hpp"
 #include "suites/tensor_file.hpp"
 #include "tests/temporary_folder.hpp"

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 #include "suites/input.hpp"
 
 namespace opbound {

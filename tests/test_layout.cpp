@@ -1,7 +1,7 @@
 // Layouts of inputs: the same values through other strides.
 #include <gtest/gtest.h>
 
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 #include "suites/input.hpp"
 #include "suites/run.hpp"
 

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bounds/verdict.hpp"
 #include "ops/philox.hpp"
+#include "reports/error.hpp"
 #include "reports/record.hpp"
-#include "reports/verdict.hpp"
-#include "suites/error.hpp"
 #include "tests/random_record.hpp"
 
 namespace opbound {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/philox.hpp"
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 #include "suites/input.hpp"
 #include "tests/temporary_folder.hpp"
 

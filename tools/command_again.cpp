@@ -5,8 +5,8 @@
 
 #include "generated/version.hpp"
 #include "ops/providers/plugin.hpp"
+#include "reports/error.hpp"
 #include "reports/text.hpp"
-#include "suites/error.hpp"
 #include "suites/input.hpp"
 #include "suites/rerun.hpp"
 #include "suites/stored.hpp"
@@ -56,13 +56,13 @@ std::string check_command(const Record& record, const CaseSpec& spec) {
     text.append(" --attribute ").append(a.name).append("=").append(text_of(a.get(spec.attributes)));
   for (const int v : spec.declared)
     text.append(" --variant ").append(spec.op->variants[static_cast<std::size_t>(v)].name);
-  text += has_own_order(record) ? " --order own" : " --order any";
+  text += " --order " + shell_word(judged_order(record));
   text += has_cuda_functions(record) ? " --functions cuda" : " --functions exact";
   text += sizes_text(record, spec);
   for (const auto& [tensor, file] : spec.inputs)  // a mask may have been left out
     if (file.kind == "file") text += " --in " + file_argument(tensor, file);
   for (const auto& [tensor, file] : record.environment)
-    text += " --out " + file_argument(tensor, parse_input(file));
+    if (tensor != order_file) text += " --out " + file_argument(tensor, parse_input(file));
   return text + "\n";
 }
 
@@ -139,8 +139,10 @@ std::string plugin_of(const Record& record) {
   return {};
 }
 bool is_stored(const Record& record) { return record.provider == stored_provider_name; }
-bool has_own_order(const Record& record) {
-  return record.contract.find("own order") != std::string::npos;
+std::string judged_order(const Record& record) {
+  for (const auto& [name, file] : record.environment)
+    if (name == order_file) return file;
+  return record.contract.find("own order") != std::string::npos ? "own" : "any";
 }
 bool has_cuda_functions(const Record& record) {
   return record.contract.ends_with("as CUDA documents");

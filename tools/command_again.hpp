@@ -12,8 +12,8 @@ namespace opbound {
 bool is_stored(const Record& record);
 /// The plug-in's file, as the run named it; empty where the kernel is no plug-in's.
 std::string plugin_of(const Record& record);
-/// What that kernel was judged by: --order own, --functions cuda.
-bool has_own_order(const Record& record);
+/// What that kernel was judged by: --order any, own or a file's name; --functions cuda.
+std::string judged_order(const Record& record);
 bool has_cuda_functions(const Record& record);
 
 /// Was it made by `opbound sweep`? Its inputs are no suite's: it is made again as a sweep.

@@ -1,9 +1,10 @@
 #include "tools/command_case.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 #include "suites/suggest.hpp"
 #include "suites/suite_case.hpp"
 #include "suites/tensor_file.hpp"
@@ -76,6 +77,44 @@ std::vector<int> read_variants(const CaseSpec& spec, const std::vector<std::stri
                            " is unknown or not allowed by the attributes",
                        detail::one_of(allowed));
   return variants;
+}
+
+void add_case_options(CLI::App& command, CaseWords& words) {
+  command
+      .add_option("--precision", words.precision,
+                  "storage:compute:output, such as bf16:fp32:bf16; one format if all agree")
+      ->required();
+  command.add_option("--direction", words.direction, "Which pass of the op")
+      ->check(CLI::IsMember({"forward", "backward_local", "backward_full"}))
+      ->capture_default_str();
+  command
+      .add_option("--attribute", words.attributes, "Attributes of the op that are not its defaults")
+      ->type_name("NAME=VALUE");
+  command
+      .add_option("--variant", words.variants,
+                  "The algorithm, if known; else it is any that the attributes allow")
+      ->type_name("NAME");
+}
+
+CaseSpec read_case(const std::string& where, const CaseWords& words) {
+  CaseSpec spec;
+  spec.op = read_op(where, words.op);
+  spec.direction = static_cast<Direction>(
+      std::find(direction_names.begin(), direction_names.end(), words.direction) -
+      direction_names.begin());
+  if (spec.direction != Direction::forward && !spec.op->backward)
+    throw InputError("--direction", words.op + " has no backward pass", "forward");
+  spec.precision = read_precision(words.precision);
+  const std::string_view wanted = spec.op->refuses_storage(spec.precision.storage);
+  if (!wanted.empty())
+    throw InputError("--precision",
+                     words.op + " of " + std::string(name_of(spec.precision.storage)),
+                     std::string(wanted));
+  spec.attributes = spec.op->default_attributes;
+  for (const std::string& text : words.attributes) set_attribute(spec, text);
+  spec.declared = read_variants(spec, words.variants);
+  spec.variant = spec.declared.front();
+  return spec;
 }
 
 std::string tensor_text(const TensorSpec& tensor) {

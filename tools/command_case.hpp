@@ -6,7 +6,24 @@
 
 #include "suites/suite.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace opbound {
+
+/// What a command line says of one case.
+struct CaseWords {
+  std::string op, precision, direction = "forward";
+  std::vector<std::string> attributes, variants;
+};
+
+/// --precision, --direction, --attribute and --variant.
+void add_case_options(CLI::App& command, CaseWords& words);
+
+/// Everything of the case but sizes and inputs. InputError that says which option is wrong;
+/// `where` names the one that gives the op.
+CaseSpec read_case(const std::string& where, const CaseWords& words);
 
 /// The op of this name. InputError that begins with `where` for any other.
 const Op* read_op(const std::string& where, const std::string& name);

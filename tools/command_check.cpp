@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/table.hpp"
 #include "reports/text.hpp"
-#include "suites/error.hpp"
 #include "suites/run.hpp"
 #include "suites/stored.hpp"
 #include "tools/command_case.hpp"
@@ -17,32 +17,10 @@
 namespace opbound {
 namespace {
 
-struct Options {
-  std::string op, precision, direction = "forward", order = "any", functions = "cuda", record;
-  std::vector<std::string> in, out, attributes, sizes, variants;
+struct Options : CaseWords {
+  std::string order = "any", functions = "cuda", record;
+  std::vector<std::string> in, out, sizes;
 };
-
-/// Everything of the case but sizes and inputs.
-CaseSpec read_case(const Options& options) {
-  CaseSpec spec;
-  spec.op = read_op("--op", options.op);
-  spec.direction = static_cast<Direction>(
-      std::find(direction_names.begin(), direction_names.end(), options.direction) -
-      direction_names.begin());
-  if (spec.direction != Direction::forward && !spec.op->backward)
-    throw InputError("--direction", options.op + " has no backward pass", "forward");
-  spec.precision = read_precision(options.precision);
-  const std::string_view wanted = spec.op->refuses_storage(spec.precision.storage);
-  if (!wanted.empty())
-    throw InputError("--precision",
-                     options.op + " of " + std::string(name_of(spec.precision.storage)),
-                     std::string(wanted));
-  spec.attributes = spec.op->default_attributes;
-  for (const std::string& text : options.attributes) set_attribute(spec, text);
-  spec.declared = read_variants(spec, options.variants);
-  spec.variant = spec.declared.front();
-  return spec;
-}
 
 /// "y[3, 17]": an element by its place in the op's dimensions.
 std::string element_name(const CaseSpec& spec, const Record& record) {
@@ -78,7 +56,8 @@ std::string worst_text(const CaseSpec& spec, const Record& record) {
 }
 
 int check(const Options& options) {
-  CaseSpec spec = read_case(options);
+  CaseSpec spec = read_case("--op", options);
+  StoredOrder order = read_order(options.order);
   spec.inputs = assign("--in", options.in, spec, read_tensors(spec));
   const Files results = assign("--out", options.out, spec, written_tensors(spec));
   take_files(spec, results, options.sizes);
@@ -86,7 +65,7 @@ int check(const Options& options) {
   std::optional<RecordWriter> writer;
   if (!options.record.empty()) writer.emplace(options.record);
   const auto provider =
-      stored_provider(results, options.order == "own" ? Contract::Order::own : Contract::Order::any,
+      stored_provider(results, std::move(order),
                       options.functions == "cuda" ? cuda_function_errors : exact_function_errors);
   std::vector<Record> records = run_case(spec, *provider);
   std::erase_if(records, [&](const Record& r) {
@@ -113,10 +92,6 @@ void add_check(CLI::App& program, Action& chosen) {
     return command->add_option(name, to, what);
   };
   command->add_option("--op", o->op, "The op, as `opbound list ops` names it")->required();
-  command
-      ->add_option("--precision", o->precision,
-                   "storage:compute:output, such as bf16:fp32:bf16; one format if all agree")
-      ->required();
   list("--in", o->in,
        "Inputs, .npy or .safetensors; by name, or in the op's order; several after one --in, or "
        "--in again. `opbound list OP` says which, and in what formats")
@@ -125,17 +100,13 @@ void add_check(CLI::App& program, Action& chosen) {
   list("--out", o->out, "Outputs of your kernel, in the same way")
       ->type_name("[TENSOR=]FILE[:NAME]")
       ->required();
-  command->add_option("--direction", o->direction, "Which pass gave the outputs")
-      ->check(CLI::IsMember({"forward", "backward_local", "backward_full"}))
-      ->capture_default_str();
-  list("--attribute", o->attributes, "Attributes of the op that are not its defaults")
-      ->type_name("NAME=VALUE");
+  add_case_options(*command, *o);
   list("--size", o->sizes, "Sizes that no tensor has")->type_name("NAME=SIZE");
-  list("--variant", o->variants,
-       "The algorithm, if known; else the bound is that of any that the attributes allow")
-      ->type_name("NAME");
-  command->add_option("--order", o->order, "Order of sums: any, or that of opbound's own kernel")
-      ->check(CLI::IsMember({"any", "own"}))
+  command
+      ->add_option("--order", o->order,
+                   "Order of sums: any, that of opbound's own kernel (own), or the one in a file "
+                   "that `opbound reveal --out` wrote")
+      ->type_name("any|own|FILE.json")
       ->capture_default_str();
   command
       ->add_option("--functions", o->functions,

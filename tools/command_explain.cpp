@@ -7,10 +7,10 @@
 #include <optional>
 #include <tuple>
 
+#include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/table.hpp"
 #include "reports/text.hpp"
-#include "suites/error.hpp"
 #include "suites/input.hpp"
 #include "suites/input_file.hpp"
 #include "suites/probe.hpp"
@@ -82,9 +82,9 @@ std::unique_ptr<Provider> provider_of(const Record& record, const std::string& p
   if (is_stored(record)) {
     std::vector<std::pair<std::string, InputSpec>> outputs;
     for (const auto& [tensor, file] : record.environment)
-      outputs.emplace_back(tensor, parse_input(file));
+      if (tensor != order_file) outputs.emplace_back(tensor, parse_input(file));
     return stored_provider(
-        std::move(outputs), has_own_order(record) ? Contract::Order::own : Contract::Order::any,
+        std::move(outputs), read_order(judged_order(record)),
         has_cuda_functions(record) ? cuda_function_errors : exact_function_errors);
   }
   return own_provider(record.device == "cpu" ? "cpu" : "cuda");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "suites/error.hpp"
+#include "reports/error.hpp"
 #include "suites/suggest.hpp"
 #include "suites/suite_case.hpp"
 #include "suites/tensor_file.hpp"

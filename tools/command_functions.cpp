@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "reference/cuda_functions.hpp"
+#include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/progress.hpp"
-#include "suites/error.hpp"
 #include "suites/run.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"

@@ -8,8 +8,8 @@
 
 #include "generated/version.hpp"
 #include "ops/providers/plugin.hpp"
+#include "reports/error.hpp"
 #include "reports/table.hpp"
-#include "suites/error.hpp"
 
 namespace opbound {
 namespace {

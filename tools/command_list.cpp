@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "reports/error.hpp"
 #include "reports/table.hpp"
 #include "reports/text.hpp"
-#include "suites/error.hpp"
 #include "suites/input.hpp"
 #include "suites/rerun.hpp"
 #include "suites/suggest.hpp"

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <optional>
 
+#include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/progress.hpp"
 #include "reports/table.hpp"
-#include "suites/error.hpp"
 #include "suites/foreign.hpp"
 #include "suites/rerun.hpp"
 #include "suites/run.hpp"
@@ -30,7 +30,8 @@ struct Options {
   std::string tier = "quick";
   std::string agreement = "outputs";
   double seconds = PluginOptions{}.seconds;
-  bool quiet = false;
+  std::int64_t probes = 100000;
+  bool quiet = false, reveals = false;
 };
 
 /// Says of a word that names no file what to type instead; what is wrong with a path, its reader
@@ -106,14 +107,14 @@ std::size_t count_of(const std::vector<Job>& jobs) {
 
 /// Runs until the end or an interrupt; each record is kept as soon as it is there.
 std::vector<Record> run_jobs(const std::vector<Job>& jobs, Agreement agreement,
-                             RecordWriter* writer) {
+                             std::int64_t most_probes, RecordWriter* writer) {
   std::vector<Record> records;
   Progress progress(count_of(jobs), "opbound run");
   for (const Job& job : jobs)
     for (const CaseSpec& spec : job.cases) {
       if (InterruptNoted::has_come()) return records;
       progress.advance(0, std::string(spec.op->name) + " " + identity(spec));
-      for (Record& record : run_case(spec, job.provider, agreement)) {
+      for (Record& record : run_case(spec, job.provider, agreement, most_probes)) {
         if (writer != nullptr) writer->write(record);
         records.push_back(std::move(record));
       }
@@ -144,7 +145,8 @@ int run(const Options& options) {
       std::find(agreement_names.begin(), agreement_names.end(), options.agreement) -
       agreement_names.begin());
   const InterruptNoted interrupt;
-  const std::vector<Record> records = run_jobs(jobs, agreement, writer ? &*writer : nullptr);
+  const std::vector<Record> records =
+      run_jobs(jobs, agreement, options.reveals ? options.probes : 0, writer ? &*writer : nullptr);
   if (writer) writer->close();
   const Summary summary = summary_of(records);
   print(options.quiet ? last_line(summary) + "\n" : tables_of(records));
@@ -203,6 +205,12 @@ void add_run(CLI::App& program, Action& chosen) {
                    "Exit with 3 if this provider or device is missing")
       ->type_name("NAME")
       ->allow_extra_args(false);
+  command->add_flag("--reveal", options->reveals,
+                    "Look for the order in which another kernel adds, as `opbound reveal` does, "
+                    "and bound that order");
+  command->add_option("--probes", options->probes, "With so many runs of it for one case at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_flag("--quiet", options->quiet, "Print the last line only");
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <optional>
 
+#include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/progress.hpp"
 #include "reports/text.hpp"
-#include "suites/error.hpp"
 #include "suites/rerun.hpp"
 #include "suites/run.hpp"
 #include "suites/sweep.hpp"

@@ -1,9 +1,9 @@
 // opbound table: the error table of a file of records.
 #include <CLI/CLI.hpp>
 
+#include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/table.hpp"
-#include "suites/error.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
 

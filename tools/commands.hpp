@@ -19,6 +19,7 @@ void add_list(CLI::App& program, Action& chosen);
 void add_table(CLI::App& program, Action& chosen);
 void add_explain(CLI::App& program, Action& chosen);
 void add_check(CLI::App& program, Action& chosen);
+void add_reveal(CLI::App& program, Action& chosen);
 void add_sweep(CLI::App& program, Action& chosen);
 void add_functions(CLI::App& program, Action& chosen);
 void add_history(CLI::App& program, Action& chosen);

@@ -84,6 +84,7 @@ int run_program(int argc, char** argv) {
   opbound::add_functions(program, chosen);
   opbound::add_explain(program, chosen);
   opbound::add_check(program, chosen);
+  opbound::add_reveal(program, chosen);
   opbound::add_history(program, chosen);
   opbound::add_diff(program, chosen);
   program.footer(footer);  // of the program, not of its commands, which inherit what is there

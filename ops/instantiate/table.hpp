@@ -10,6 +10,7 @@ namespace opbound {
 template <class Op>
 struct KernelOf {
   static void run(const Call& c);
+  static bool run_along(const Call& c, const SumTree& tree, bool is_fused);
 };
 template <class Op>
 struct BoundOf {
@@ -86,6 +87,7 @@ Op describe() {
   op.forward = pass_info<O, typename O::forward>();
   if constexpr (detail::HasBackward<O>) op.backward = pass_info<O, typename O::backward>();
   op.run = &KernelOf<O>::run;
+  op.run_along = &KernelOf<O>::run_along;
   op.bound = &BoundOf<O>::run;
   op.reference_dd = &ReferenceOf<O>::run_dd;
   op.reference_mpfr = &ReferenceOf<O>::run_mpfr;

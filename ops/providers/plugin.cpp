@@ -82,9 +82,9 @@ void read_function(const std::string& name, const std::string& ulp, FunctionErro
     throw NotAPlugin("lists function '" + name + "'", "one that ops/provider.h names");
   double& error = errors.ulp[static_cast<std::size_t>(place - function_names.begin())];
   const auto read = std::from_chars(ulp.data(), ulp.data() + ulp.size(), error);
-  if (read.ec != std::errc{} || !(error >= 0.5) || !std::isfinite(error))
+  if (read.ec != std::errc{} || !(error >= 0) || !std::isfinite(error))
     throw NotAPlugin("lists function " + name + " with an error of " + ulp + " ulp",
-                     "a number from 0.5 on");
+                     "a number from 0 on");
 }
 
 /// What a plug-in says of itself; PluginLibrary::description writes it.

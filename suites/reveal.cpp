@@ -1,0 +1,282 @@
+#include "suites/reveal.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+#include "suites/input.hpp"
+#include "suites/prepare.hpp"
+#include "suites/same_bits.hpp"
+
+namespace opbound {
+namespace {
+
+constexpr std::uint64_t replays = 8;  // random inputs that a tree has to give the bits of
+
+/// The powers of two that make a probe: M and a unit, each the product of a term's number and, in a
+/// sum of products, its factor's.
+struct ProbeNumbers {
+  double term_large, factor_large;
+  double term_unit, factor_unit;
+  std::int64_t counts;  ///< units that every format on the way counts
+};
+
+/// Of the least power of two that a number of `f` may be without being subnormal in `compute`,
+/// where a kernel may flush it.
+int least_exponent(const Format& f, const Format& compute) {
+  return std::max(f.exponent_min - f.digits + 1, compute.exponent_min);
+}
+int most_exponent(const Format& f) { return std::ilogb(f.largest()); }
+
+/// Splits 2^exponent into two factors, the first as near to it as its format lets it be.
+std::pair<double, double> split(int exponent, int least, int most) {
+  const int first = std::clamp(exponent, least, most);
+  return {std::ldexp(1.0, first), std::ldexp(1.0, exponent - first)};
+}
+
+/// Units that are added first, `counts` of them, must be lost in M: counts * unit <= ulp(M) / 2.
+ProbeNumbers probe_numbers(const Format& term, const Format* factor, const Format& compute,
+                           const Format& output) {
+  const int least = least_exponent(term, compute), most = most_exponent(term);
+  const int depth = factor == nullptr ? 0 : least_exponent(*factor, compute);
+  const int reach = factor == nullptr ? 0 : most_exponent(*factor);
+  const int large = std::min(most + reach, most_exponent(compute) - 1);
+  const int unit = std::max({least + depth, compute.exponent_min, output.exponent_min});
+  ProbeNumbers n{};
+  std::tie(n.term_large, n.factor_large) = split(large, least, most);
+  std::tie(n.term_unit, n.factor_unit) = split(unit, least, most);
+  const int lost = large - compute.digits - unit;
+  n.counts = lost < 0 ? 0 : std::int64_t{1} << std::min({lost, compute.digits, output.digits, 30});
+  return n;
+}
+
+bool has_dimension(const TensorSpec& t, std::string_view dim) {
+  return std::find(t.dims.begin(), t.dims.end(), dim) != t.dims.end();
+}
+
+bool takes_part(const CaseSpec& spec, const TensorSpec& t) {
+  return spec.op->has_tensor(spec.attributes, t.name);
+}
+
+/// A kernel with inputs that are all probe: terms in one tensor, their factors in another.
+class Probed {
+ public:
+  Probed(const CaseSpec& spec, const SumOfPass& sum, const Provider& provider)
+      : spec_(spec),
+        provider_(provider),
+        pass_(spec.op->pass(spec.direction)),
+        dim_(spec.op->dims[static_cast<std::size_t>(sum.dimension)]),
+        output_(static_cast<std::size_t>(sum.output)),
+        prepared_(prepare(spec)) {
+    for (std::size_t t = 0; t < pass_.tensors.size(); ++t) take(t);
+    if (terms_ == nullptr) return;
+    const Format out = format_of(prepared_.call.judged()[output_].element);
+    const Format term = format_of(terms_->element());
+    const Format factor = factors_ == nullptr ? term : format_of(factors_->element());
+    numbers_ =
+        probe_numbers(term, factors_ == nullptr ? nullptr : &factor, spec.precision.compute, out);
+  }
+
+  bool has_terms() const { return terms_ != nullptr; }
+  std::int64_t terms() const { return size_of(spec_, dim_); }
+  std::int64_t counts() const { return numbers_.counts; }
+
+  double operator()(std::span<const ProbeTerm> terms) {
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      const bool is_large = terms[i] == ProbeTerm::plus || terms[i] == ProbeTerm::minus;
+      const double value = terms[i] == ProbeTerm::zero ? 0
+                           : is_large                  ? numbers_.term_large
+                                                       : numbers_.term_unit;
+      const auto place = static_cast<std::int64_t>(i);
+      terms_->set(place * term_stride_, terms[i] == ProbeTerm::minus ? -value : value);
+      if (factors_ != nullptr)
+        factors_->set(place * factor_stride_,
+                      is_large ? numbers_.factor_large : numbers_.factor_unit);
+    }
+    provider_.run(*spec_.op, prepared_.call);
+    const double units =
+        prepared_.call.judged()[output_].at(0) / numbers_.term_unit / numbers_.factor_unit / scale_;
+    const double whole = std::nearbyint(units);
+    return scale_ != 1 && std::fabs(units - whole) < 0.25 ? whole : units;
+  }
+
+  /// What one term alone becomes. A mean divides, so that units are counted to a quarter.
+  void set_scale(double scale) {
+    scale_ = scale;
+    if (scale != 1) numbers_.counts /= 8;
+  }
+
+ private:
+  /// Terms are 0 but for those of the first element of the output; all other numbers are 1.
+  void take(std::size_t t) {
+    const TensorSpec& tensor = pass_.tensors[t];
+    if (tensor.is_written() || !takes_part(spec_, tensor)) return;
+    Tensor& values = prepared_.tensors.find(tensor.name)->second;
+    if (!is_float(values.element())) return;
+    values.fill(1);
+    if (!has_dimension(tensor, dim_)) return;
+    if (terms_ == nullptr) {
+      terms_ = &values;
+      term_stride_ = stride(tensor, values);
+      values.fill(0);
+    } else if (factors_ == nullptr) {
+      factors_ = &values;
+      factor_stride_ = stride(tensor, values);
+    }
+  }
+
+  std::int64_t stride(const TensorSpec& tensor, Tensor& values) const {
+    const auto axis = std::find(tensor.dims.begin(), tensor.dims.end(), dim_) - tensor.dims.begin();
+    return values.view().stride[axis];
+  }
+
+  const CaseSpec& spec_;
+  const Provider& provider_;
+  const PassInfo& pass_;
+  std::string_view dim_;
+  std::size_t output_;
+  Prepared prepared_;
+  Tensor* terms_ = nullptr;
+  Tensor* factors_ = nullptr;
+  std::int64_t term_stride_ = 1, factor_stride_ = 1;
+  ProbeNumbers numbers_{};
+  double scale_ = 1;
+};
+
+/// No terms give 0, and every term alone the same; else it is no plain sum, or not of these terms.
+std::string why_no_sum(Probed& probe) {
+  if (!probe.has_terms()) return "no input has the dimension that is summed over";
+  const std::int64_t n = probe.terms();
+  std::vector<ProbeTerm> terms(static_cast<std::size_t>(n), ProbeTerm::zero);
+  if (probe(terms) != 0) return "it is no plain sum: zeros do not give 0";
+  double scale = 1;
+  for (std::int64_t i = 0; i < n; ++i) {
+    terms[static_cast<std::size_t>(i)] = ProbeTerm::unit;
+    const double got = probe(terms);
+    terms[static_cast<std::size_t>(i)] = ProbeTerm::zero;
+    if (i == 0) scale = got;
+    if (!(got == scale && std::fabs(got) > 0 && std::isfinite(got)))
+      return "it is no plain sum: term " + std::to_string(i) + " alone gives " +
+             std::to_string(got) + " of itself, term 0 " + std::to_string(scale);
+  }
+  probe.set_scale(scale);
+  return probe.counts() > 0 ? "" : "the formats are too narrow for probes";
+}
+
+/// How many elements of the output have other bits when it is added along the tree, or nothing
+/// where the case's algorithm has no such sum.
+std::optional<std::int64_t> differing(const CaseSpec& spec, std::size_t output,
+                                      const std::vector<std::uint64_t>& got, const SumTree& tree,
+                                      bool is_fused) {
+  const Prepared p = prepare(spec);
+  if (!spec.op->run_along(p.call, tree, is_fused)) return std::nullopt;
+  const auto replayed = bits_of(p.call.judged()[output]);
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) count += got[i] == replayed[i] ? 0 : 1;
+  return count;
+}
+
+/// Tries the case's algorithm; true if it has a sum of that length.
+bool replay_by(const CaseSpec& spec, std::size_t output,
+               const std::vector<std::vector<std::uint64_t>>& got, RevealedSum& r) {
+  for (const bool is_fused : {false, true}) {
+    std::int64_t wrong = 0, all = 0;
+    CaseSpec random = spec;
+    for (std::size_t seed = 0; seed < got.size(); ++seed) {
+      random.seed = seed + 1;
+      const auto count = differing(random, output, got[seed], r.found.tree, is_fused);
+      if (!count) return false;
+      wrong += *count;
+      all += std::ssize(got[seed]);
+    }
+    r.replayed_elements = all;
+    r.is_replayed = wrong == 0;
+    r.is_fused = is_fused;
+    r.variant = spec.variant;
+    r.note = r.is_replayed ? ""
+                           : std::to_string(wrong) + " of " + std::to_string(all) +
+                                 " elements have other bits along the tree in " +
+                                 std::string(name_of(spec.precision.compute));
+    if (r.is_replayed) return true;
+  }
+  return true;
+}
+
+void replay(const CaseSpec& spec, std::size_t output, const Provider& provider, RevealedSum& r) {
+  const auto& nodes = r.found.tree.nodes;
+  if (std::any_of(nodes.begin(), nodes.end(), [](const auto& c) { return c.size() > 2; })) {
+    r.note = "a node of more than two terms says nothing of the order in it";
+    return;
+  }
+  std::vector<std::vector<std::uint64_t>> got;
+  CaseSpec random = spec;
+  for (random.seed = 1; random.seed <= replays; ++random.seed)
+    got.push_back(output_bits(random, output, provider));
+  r.note = "no declared algorithm is one sum of so many terms";
+  for (const int variant : spec.declared) {
+    random.variant = variant;
+    if (replay_by(random, output, got, r) && r.is_replayed) return;
+  }
+}
+
+}  // namespace
+
+std::vector<SumOfPass> sums_of(const Op& op, Direction direction) {
+  std::vector<SumOfPass> sums;
+  for (const PartInfo& part : op.pass(direction).parts) {
+    for (std::size_t d = 0; d < op.dims.size(); ++d) {
+      Sizes sizes;
+      sizes.fill(1);
+      sizes[d] = 2;
+      if (part.longest_sum(sizes) == 2)
+        for (const int output : part.outputs) sums.push_back({output, static_cast<int>(d)});
+    }
+  }
+  return sums;
+}
+
+RevealedSum reveal_case(const CaseSpec& spec, const SumOfPass& sum, const Provider& provider,
+                        std::int64_t most_calls) {
+  const auto output = static_cast<std::size_t>(sum.output);
+  RevealedSum r;
+  Probed probe(spec, sum, provider);
+  r.found.refusal = why_no_sum(probe);
+  if (!r.found.refusal.empty()) return r;
+  for (const std::int64_t counts : {probe.counts(), std::int64_t{1}}) {
+    const std::int64_t calls = r.found.calls;
+    r.found = reveal_sum(probe.terms(), counts, most_calls - calls,
+                         [&](std::span<const ProbeTerm> terms) { return probe(terms); });
+    r.found.calls += calls;
+    if (r.found.refusal.empty()) replay(spec, output, provider, r);
+    if (!r.found.is_miscounted) break;
+  }
+  r.same_bits = ask_same_bits(spec, output, sum.dimension, provider);
+  return r;
+}
+
+Contract revealed_contract(const CaseSpec& spec, const Provider& provider,
+                           std::int64_t most_calls) {
+  Contract contract = provider.contract(*spec.op, spec.declared);
+  if (contract.order != Contract::Order::any || spec.direction == Direction::backward_full)
+    return contract;
+  const auto length = [&](const SumOfPass& s) {
+    return spec.sizes[static_cast<std::size_t>(s.dimension)];
+  };
+  const auto sums = sums_of(*spec.op, spec.direction);
+  for (const SumOfPass& sum : sums) {
+    const bool is_alone = std::none_of(sums.begin(), sums.end(), [&](const SumOfPass& other) {
+      return other.output != sum.output && length(other) == length(sum);
+    });
+    if (length(sum) < 3 || !is_alone) continue;
+    const RevealedSum revealed = reveal_case(spec, sum, provider, most_calls);
+    if (!revealed.is_replayed) continue;
+    contract.variants = {revealed.variant};
+    contract.order = Contract::Order::tree;
+    contract.tree = revealed.found.tree;
+    break;
+  }
+  return contract;
+}
+
+}  // namespace opbound

@@ -1,0 +1,53 @@
+/* Matrix products in fp32 on the host, each a sum in eight lanes that are added pair by pair: an
+ * order that opbound reveal finds. OPBOUND_TEST_ORDER=data lets the order depend on the data. */
+#include <stdlib.h>
+
+#include "ops/provider.h"
+
+static float at(const opbound_tensor* t, int64_t i, int64_t j) {
+  return ((const float*)t->data)[i * t->stride[0] + j * t->stride[1]];
+}
+
+static float dot(const opbound_tensor* a, const opbound_tensor* b, int64_t i, int64_t j,
+                 int by_data) {
+  float lane[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+  const int64_t k = a->size[1];
+  const int first = by_data && at(a, i, k - 1) < 0 ? 3 : 0;
+  int s, t;
+  int64_t p;
+  for (p = 0; p < k; ++p) lane[(p + first * (p / 8)) % 8] += at(a, i, p) * at(b, p, j);
+  for (s = 4; s > 0; s /= 2)
+    for (t = 0; t < s; ++t) lane[t] += lane[t + s];
+  return lane[0];
+}
+
+static int run(const opbound_call* call, char* message, size_t message_size) {
+  const opbound_tensor* a = opbound_tensor_named(call, "a");
+  const opbound_tensor* b = opbound_tensor_named(call, "b");
+  const opbound_tensor* d = opbound_tensor_named(call, "d");
+  const char* order = getenv("OPBOUND_TEST_ORDER");
+  int64_t i, j;
+  if (call->compute != OPBOUND_FP32 || a->element != OPBOUND_FP32 || d->element != OPBOUND_FP32 ||
+      opbound_tensor_named(call, "c") != NULL) {
+    strncpy(message, "plain fp32 products only", message_size);
+    return OPBOUND_UNSUPPORTED;
+  }
+  for (i = 0; i < d->size[0]; ++i)
+    for (j = 0; j < d->size[1]; ++j)
+      ((float*)d->data)[i * d->stride[0] + j * d->stride[1]] =
+          dot(a, b, i, j, order != NULL && strcmp(order, "data") == 0);
+  return OPBOUND_OK;
+}
+
+static const opbound_algorithm algorithms[] = {{"matmul", "forward", "sequential"}};
+
+static const opbound_provider dots = {.struct_size = sizeof dots,
+                                      .abi_version = OPBOUND_ABI_VERSION,
+                                      .device = OPBOUND_HOST,
+                                      .name = "dots",
+                                      .version = "1.0",
+                                      .run = run,
+                                      .algorithm_count = 1,
+                                      .algorithms = algorithms};
+
+const opbound_provider* opbound_provider_v1(void) { return &dots; }
