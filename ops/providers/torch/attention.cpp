@@ -115,6 +115,9 @@ constexpr const char* tiled_variant = "online";
 void whole(const Call& c) {
   Problem p(c);
   require(!is_narrow(p.q), "its steps in 16 bits are not those of an op of opbound");
+  // q and k are scaled before they are multiplied: with few terms that is more than their sum's
+  // bound
+  require(p.q.size(3) >= 4, "it scales q and k, not their product");
   c.require_as_computed({"p_format", "ds_format"});
   if (c.is_backward()) require(c.word("row_term") == "p_dp", "its row term is the sum of P dP");
   for (at::Tensor* t : {&p.q, &p.k, &p.v}) *t = t->detach().requires_grad_(true);

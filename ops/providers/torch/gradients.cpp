@@ -10,6 +10,8 @@ void global_norm(const Call& c) {
   const at::Tensor g = c.tensor("g");
   std::vector<at::Tensor> norms;
   for (std::int64_t s = 0; s < g.size(0); ++s) norms.push_back(at::linalg_vector_norm(g[s]));
+  require(norms.size() == 1 || g.size(1) >= 8,
+          "it takes the norm of rounded norms, which counts where they are of a few numbers");
   require(!norms.empty(), "it stacks no empty list of norms");
   c.give("norm",
          (norms.size() == 1 ? norms[0] : at::linalg_vector_norm(at::stack(norms))).unsqueeze(0));

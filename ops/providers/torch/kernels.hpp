@@ -14,8 +14,8 @@ namespace opbound::with_torch {
 /// the one that opbound's bound has to assume.
 enum class Narrow : std::uint8_t { in_fp32, as_stored };
 
-/// In 1.13 the CPU's kernels round every operation on 16 bits to 16 bits: a vector of bf16 is widened
-/// and stored again in each of its operators (ATen/cpu/vec).
+/// In 1.13 the CPU's kernels round every operation on 16 bits to 16 bits: a vector of bf16 is
+/// widened and stored again in each of its operators (ATen/cpu/vec).
 #if TORCH_VERSION_MAJOR < 2 && !defined(OPBOUND_TORCH_CUDA)
 inline constexpr Narrow in_fp32_since_2 = Narrow::as_stored;
 #else

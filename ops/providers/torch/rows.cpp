@@ -1,5 +1,4 @@
 // Softmax and its relatives: one row after the other.
-#include "ops/providers/torch/autograd.hpp"
 #include "ops/providers/torch/kernels.hpp"
 
 namespace opbound::with_torch {
@@ -25,27 +24,17 @@ void logsumexp(const Call& c) {
   c.give("dx", c.tensor("dy").unsqueeze(1) * (x - c.tensor("y").unsqueeze(1)).exp());
 }
 
-std::int64_t reduction_of(const std::string& word) {
-  return word == "none"   ? at::Reduction::None
-         : word == "mean" ? at::Reduction::Mean
-                          : at::Reduction::Sum;
-}
-
 /// log_softmax, nll_loss and, smoothed, a sum of log-probabilities; no lse is saved.
 void cross_entropy(const Call& c) {
-  const at::Tensor x = leaf(c, "logits"), targets = c.tensor("targets");
   const std::string reduction = c.word("reduction");
   const auto loss = [&](std::int64_t reduced) {
-    return at::cross_entropy_loss(x, targets, {}, reduced, c.whole("ignore_index"),
-                                  c.number("label_smoothing"));
+    return at::cross_entropy_loss(c.tensor("logits"), c.tensor("targets"), {}, reduced,
+                                  c.whole("ignore_index"), c.number("label_smoothing"));
   };
-  const at::Tensor asked = loss(reduction_of(reduction));
-  if (c.is_backward()) {
-    const at::Tensor g = reduction == "none" ? c.tensor("dloss") : c.tensor("dreduced").squeeze(0);
-    return c.give("dlogits", gradients(asked, g, {x})[0]);
-  }
-  c.give("loss", reduction == "none" ? asked : loss(at::Reduction::None));
-  if (reduction != "none") c.give("reduced", asked.unsqueeze(0));
+  c.give("loss", loss(at::Reduction::None));
+  if (reduction == "none") return;
+  c.give("reduced",
+         loss(reduction == "mean" ? at::Reduction::Mean : at::Reduction::Sum).unsqueeze(0));
 }
 
 }  // namespace
@@ -53,13 +42,15 @@ void cross_entropy(const Call& c) {
 // aten/src/ATen/native/cpu/SoftMaxKernel.cpp: exp(x - max) times 1 / sum, or divided by it, by
 // version and format; (x - max) - log sum; backward (dy - sum y dy) y. On CUDA softmax's backward
 // pass is given y dy, stored (cuda/SoftMax.cu, softmax_backward_cuda_out). logsumexp is five
-// kernels, cross_entropy three or more, each stored.
+// kernels, cross_entropy three or more, each stored. Its backward pass is not judged: it takes
+// exp((x - max) - log sum) from stored log-probabilities, two roundings of their size where every
+// variant of opbound's has one.
 void add_rows(Kernels& kernels) {
   const char* softmaxes =
       is_on_cuda ? "stored_product|log_of_sum" : "division|reciprocal|log_of_sum";
   kernels.push_back({"softmax", nullptr, softmaxes, in_fp32_since_2, softmax});
   kernels.push_back({"logsumexp", nullptr, "shifted", Narrow::as_stored, logsumexp});
-  kernels.push_back({"cross_entropy", nullptr, "division", Narrow::as_stored, cross_entropy});
+  kernels.push_back({"cross_entropy", "forward", "division", Narrow::as_stored, cross_entropy});
 }
 
 }  // namespace opbound::with_torch
