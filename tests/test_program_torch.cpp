@@ -67,7 +67,7 @@ input = {x = "normal", dy = "normal"}
 )toml");
   expect_within("adamw", R"toml(precision = "fp32"
 shape = [3, 100]
-input = {w = "normal", g = "normal", m = "normal(sigma=0.1)", v = "uniform(low=0.01, high=1)", found_inf = "mask(p=0.3)"}
+input = {w = "normal", g = "normal", m = "normal(sigma=0.1)", v = "uniform(high=1)"}
 )toml");
   expect_within("embedding", R"toml(precision = "fp32"
 direction = ["forward", "backward_local"]

@@ -43,9 +43,10 @@ void dropout(const Call& c) {
 }  // namespace
 
 // aten/src/ATen/native/cpu/Activation.cpp and cuda/ActivationGelu.cu: x/2 (1 + erf(x / sqrt 2)) and
-// x/2 (1 + tanh t), both passes. silu is x / (1 + exp(-x)), its derivative s (1 + x (1 - s)); in 16
-// bits silu's result, and dy up, are stored: no variant is both, so it is the union of two.
-// native_dropout: x mask (1 / (1 - p)).
+// x/2 (1 + tanh t), both passes. On the CPU the forward pass goes through oneDNN's eltwise_gelu_erf
+// and eltwise_gelu_tanh, which have the same two forms and an erf of their own. silu is
+// x / (1 + exp(-x)), its derivative s (1 + x (1 - s)); in 16 bits silu's result, and dy up, are
+// stored: no variant is both, so it is the union of two. native_dropout: x mask (1 / (1 - p)).
 void add_activations(Kernels& kernels) {
   kernels.push_back({"gelu", nullptr, "one_plus_erf|one_plus_tanh", in_fp32_since_2, gelu});
   kernels.push_back({"swiglu", nullptr, "plain|rounded_gate", in_fp32_since_2, swiglu});
