@@ -8,6 +8,7 @@
 
 #include "ops/blocks.hpp"
 #include "ops/definition.hpp"
+#include "ops/matmul/unit.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -31,14 +32,23 @@ struct matmul {
                  field("bias", &Attributes::bias), field("scaled", &Attributes::scaled),
                  field("splits", &Attributes::splits)};
 
-  enum { sequential, split_k, scales_first };
+  enum { sequential, split_k, scales_first, volta, ampere, ada, hopper, blackwell };
   static constexpr std::array variants{
       Variant{"sequential", "one sum over k by fused multiply-adds"},
       Variant{"split_k", "k in `splits` equal parts, each summed so, then their sums in order"},
       Variant{"scales_first",
-              "sequential; the sum times (s_i t_j), rounded before, not s_i, then t_j"}};
+              "sequential; the sum times (s_i t_j), rounded before, not s_i, then t_j"},
+      Variant{"volta", "matrix unit: 4 products and the sum so far, cut to 23 bits"},
+      Variant{"ampere", "8 products and 24 bits; tf32, and fp32 cut to it, 4 products"},
+      Variant{"ada", "as ampere; fp8 16 products, 13 bits, sums of 14 digits"},
+      Variant{"hopper", "16 products, 25 bits; tf32 8; fp8 32, 13 bits, sums of 14 digits"},
+      Variant{"blackwell", "as hopper; fp8 32 products, 25 bits"}};
   static constexpr bool allows(const Attributes& a, int variant) {
     return variant != scales_first || a.scaled;
+  }
+  /// Is there such a unit? All of them add in fp32, or in less.
+  static constexpr bool fits(const Precision& p, int variant) {
+    return variant < volta || (p.compute == fp32 && unit(variant, p.storage, p.storage).block > 0);
   }
   static constexpr bool has_tensor(const Attributes& a, std::string_view tensor) {
     if (tensor == "c" || tensor == "dc") return a.beta != 0;
@@ -51,14 +61,33 @@ struct matmul {
     return a.splits < 1 || a.splits > 1 << 16 ? "splits from 1 to 65536" : "";
   }
 
+  /// Who feeds fp32 to a unit that cuts it to tf32 has to say so.
+  static constexpr bool is_assumed(const Precision& p, int variant) {
+    return fits(p, variant) && (variant < volta || p.storage != fp32);
+  }
+
   struct forward;
   struct backward;
 
  private:
-  /// The sum over k in the variant's order.
+  /// The variant's matrix unit for factors that are stored so, or none.
+  OPBOUND_HD static constexpr MatrixUnit unit(int variant, const Format& a, const Format& b) {
+    if (variant < volta) return {0, 0, 0};
+    const auto generation = static_cast<Generation>(variant - volta);
+    const MatrixUnit of_a = matrix_unit(generation, factor_format(a));
+    const MatrixUnit of_b = matrix_unit(generation, factor_format(b));
+    return of_a.block < of_b.block ? of_a : of_b;
+  }
+
+  /// The sum over k in the variant's order, of factors that are stored in these formats.
   template <class T, class Team, class A, class B>
-  OPBOUND_HD static T product(const Team& team, const Problem<matmul>& p, std::int64_t k, A a,
-                              B b) {
+  OPBOUND_HD static T product(const Team& team, const Problem<matmul>& p, const Format& fa,
+                              const Format& fb, std::int64_t k, A a, B b) {
+    if (const MatrixUnit u = unit(p.variant, fa, fb); u.block > 0) {
+      detail::UnitSum<T> sum;
+      sum.run(u, fa, fb, k, a, b);
+      return sum.value;
+    }
     if (p.variant != split_k) return team.dot(k, a, b);
     const std::int64_t parts = p.attributes.splits, each_part = (k + parts - 1) / parts;
     const std::int64_t used = each_part == 0 ? 0 : (k + each_part - 1) / each_part;
@@ -108,7 +137,8 @@ struct matmul::forward {
       each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t i = e / n, j = e % n;
         const T sum = product<T>(
-            team, p, k, [&](std::int64_t t) { return io.get(a, i * k + t); },
+            team, p, io.format(a), io.format(b), k,
+            [&](std::int64_t t) { return io.get(a, i * k + t); },
             [&](std::int64_t t) { return io.get(b, t * n + j); });
         io.put(d, e, finished<T>(p, io, i, j, sum));
       });
@@ -137,6 +167,12 @@ struct matmul::forward {
 
 /// da = alpha s (dd t) b^T, db = alpha a^T (dd s) t, dc = beta dd, dbias = the columns' sums.
 struct matmul::backward {
+  /// A gradient times a scale is no number that a unit takes: then the sum is an ordinary one.
+  OPBOUND_HD static Format scaled_format(const Problem<matmul>& p, const Format& f) {
+    constexpr Format none = fp64;
+    return p.attributes.scaled ? none : f;
+  }
+
   enum { a, b, scale_a, scale_b, dd, da, db, dc, dbias };
   static constexpr std::array tensors{in("a", "m", "k"),
                                       in("b", "k", "n"),
@@ -175,7 +211,7 @@ struct matmul::backward {
       each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t i = e / k, t = e % k;
         T value = product<T>(
-            team, p, n,
+            team, p, scaled_format(p, io.format(dd)), io.format(b), n,
             [&](std::int64_t j) {
               const T g = io.get(dd, i * n + j);
               return p.attributes.scaled ? g * io.get(scale_b, j) : g;
@@ -214,7 +250,8 @@ struct matmul::backward {
       each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t t = e / n, j = e % n;
         T value = product<T>(
-            team, p, p.sizes[0], [&](std::int64_t i) { return io.get(a, i * k + t); },
+            team, p, io.format(a), scaled_format(p, io.format(dd)), p.sizes[0],
+            [&](std::int64_t i) { return io.get(a, i * k + t); },
             [&](std::int64_t i) {
               const T g = io.get(dd, i * n + j);
               return p.attributes.scaled ? g * io.get(scale_a, i) : g;

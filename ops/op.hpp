@@ -118,6 +118,10 @@ struct Op {
   std::vector<AttributeSpec> attributes;
   AttributeBytes default_attributes;
   bool (*allows)(const AttributeBytes&, int variant);
+  /// Is there a kernel of this algorithm in this precision?
+  bool (*fits)(const Precision&, int variant);
+  /// And may one that names no algorithm be it?
+  bool (*is_assumed)(const Precision&, int variant);
   /// Does this tensor take part? One that does not is empty.
   bool (*has_tensor)(const AttributeBytes&, std::string_view tensor);
   /// What these sizes would have to be, where they do not fit; else empty.

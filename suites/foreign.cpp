@@ -15,6 +15,11 @@ std::vector<CaseSpec> cases_for(const Provider& provider, std::vector<CaseSpec> 
   std::map<std::string, std::size_t> places;
   for (CaseSpec& spec : cases) {
     spec.declared = provider.variants(*spec.op, spec.direction, spec.attributes, spec.variant);
+    const bool is_named = spec.declared.size() == 1;
+    std::erase_if(spec.declared, [&](int v) {
+      const Op& op = *spec.op;
+      return is_named ? !op.fits(spec.precision, v) : !op.is_assumed(spec.precision, v);
+    });
     if (spec.declared.empty())
       spec.declared = {spec.variant};
     else

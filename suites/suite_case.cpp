@@ -16,45 +16,53 @@ std::string quoted(const Op& op, int variant) {
 
 /// `key` names a variant that these attributes do not allow.
 [[noreturn]] void refuse_variant(const TomlValue& key, const Op& op, int variant,
-                                 const AttributeBytes& attributes) {
+                                 const Precision& precision, const AttributeBytes& attributes) {
   std::vector<std::string_view> allowed;
   for (std::size_t v = 0; v < op.variants.size(); ++v)
-    if (op.allows(attributes, static_cast<int>(v))) allowed.push_back(op.variants[v].name);
-  key.refuse("the attributes do not allow " + quoted(op, variant), one_of(allowed));
+    if (op.allows(attributes, static_cast<int>(v)) && op.fits(precision, static_cast<int>(v)))
+      allowed.push_back(op.variants[v].name);
+  const char* what = op.allows(attributes, variant) ? "the precision does" : "the attributes do";
+  key.refuse(what + (" not allow " + quoted(op, variant)), one_of(allowed));
 }
 
 /// The variants to run with these attributes; one of a list is left out where they forbid it.
-std::vector<int> variants_for(const CaseChoices& c, const AttributeBytes& attributes) {
+std::vector<int> variants_for(const CaseChoices& c, const Precision& precision,
+                              const AttributeBytes& attributes) {
   const Op& op = *c.common.op;
   if (!c.variants) return {op.default_variant(attributes)};
   std::vector<int> allowed;
   for (const int v : c.variants->places) {
-    if (op.allows(attributes, v))
+    if (op.allows(attributes, v) && op.fits(precision, v))
       allowed.push_back(v);
     else if (!c.variants->key.is_list())
-      refuse_variant(c.variants->key, op, v, attributes);
+      refuse_variant(c.variants->key, op, v, precision, attributes);
   }
   return allowed;
 }
 
-std::vector<int> declared_for(const CaseChoices& c, const AttributeBytes& attributes, int variant) {
-  if (!c.declared) return {variant};
+std::vector<int> declared_for(const CaseChoices& c, const CaseSpec& spec) {
+  if (!c.declared) return {spec.variant};
+  const Op& op = *spec.op;
   for (const int v : c.declared->places)
-    if (!c.common.op->allows(attributes, v))
-      refuse_variant(c.declared->key, *c.common.op, v, attributes);
+    if (!op.allows(spec.attributes, v) || !op.fits(spec.precision, v))
+      refuse_variant(c.declared->key, op, v, spec.precision, spec.attributes);
   return c.declared->places;
 }
 
 /// A listed variant that gives no check at all is a mistake.
 void require_all_variants_used(const CaseChoices& c) {
   if (!c.variants || !c.variants->key.is_list()) return;
+  const Op& op = *c.common.op;
   for (const int v : c.variants->places) {
-    const bool is_used =
+    const bool has_attributes =
         std::any_of(c.attributes.begin(), c.attributes.end(),
-                    [&](const AttributeBytes& a) { return c.common.op->allows(a, v); });
-    if (!is_used)
-      c.variants->key.refuse("no attributes of this case allow " + quoted(*c.common.op, v),
-                             "variants that give a check");
+                    [&](const AttributeBytes& a) { return op.allows(a, v); });
+    const bool has_precision = std::any_of(c.precisions.begin(), c.precisions.end(),
+                                           [&](const Precision& p) { return op.fits(p, v); });
+    if (has_attributes && has_precision) continue;
+    const char* what = has_attributes ? "no precision" : "no attributes";
+    c.variants->key.refuse(what + (" of this case allow " + quoted(op, v)),
+                           "variants that give a check");
   }
 }
 
@@ -139,9 +147,9 @@ std::vector<CaseSpec> read_case(const TomlValue& value, const SuiteContext& cont
       spec.precision = precision;
       for (const AttributeBytes& attributes : c.attributes) {
         spec.attributes = attributes;
-        for (const int variant : variants_for(c, attributes)) {
+        for (const int variant : variants_for(c, precision, attributes)) {
           spec.variant = variant;
-          spec.declared = declared_for(c, attributes, variant);
+          spec.declared = declared_for(c, spec);
           add_inputs(cases, spec, c);
         }
       }

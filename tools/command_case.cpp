@@ -65,10 +65,12 @@ std::vector<int> read_variants(const CaseSpec& spec, const std::vector<std::stri
   std::vector<std::string_view> allowed;
   for (std::size_t v = 0; v < spec.op->variants.size(); ++v) {
     const std::string_view name = spec.op->variants[v].name;
-    if (!spec.op->allows(spec.attributes, static_cast<int>(v))) continue;
+    const auto place = static_cast<int>(v);
+    if (!spec.op->allows(spec.attributes, place) || !spec.op->fits(spec.precision, place)) continue;
     allowed.push_back(name);
-    if (named.empty() || std::find(named.begin(), named.end(), name) != named.end())
-      variants.push_back(static_cast<int>(v));
+    const bool is_assumed = named.empty() && spec.op->is_assumed(spec.precision, place);
+    if (is_assumed || std::find(named.begin(), named.end(), name) != named.end())
+      variants.push_back(place);
   }
   for (const std::string& name : named)
     if (std::find(allowed.begin(), allowed.end(), name) == allowed.end())

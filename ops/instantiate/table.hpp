@@ -71,6 +71,11 @@ Op describe() {
   op.attributes = attribute_specs<O>();
   op.default_attributes = to_bytes(A{});
   op.allows = [](const AttributeBytes& a, int v) { return detail::allows<O>(from_bytes<A>(a), v); };
+  op.fits = [](const Precision& p, int v) { return detail::fits<O>(p, v); };
+  op.is_assumed = [](const Precision& p, int v) {
+    if constexpr (requires { O::is_assumed(p, v); }) return O::is_assumed(p, v);
+    return detail::fits<O>(p, v);
+  };
   op.has_tensor = [](const AttributeBytes& a, std::string_view tensor) {
     if constexpr (requires { O::has_tensor(A{}, tensor); })
       return O::has_tensor(from_bytes<A>(a), tensor);

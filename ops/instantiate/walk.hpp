@@ -44,6 +44,13 @@ constexpr bool allows(const typename Op::Attributes& a, int variant) {
   return true;
 }
 
+/// Is this variant one of the precision? Any is, unless the op says otherwise.
+template <class Op>
+constexpr bool fits(const Precision& p, int variant) {
+  if constexpr (requires { Op::fits(p, variant); }) return Op::fits(p, variant);
+  return true;
+}
+
 /// The place of the forward tensor with this name, or -1.
 template <class Op>
 int place_in_forward(std::string_view name) {

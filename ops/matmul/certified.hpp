@@ -21,7 +21,8 @@ struct matmul::forward::elements::certified {
     const Attributes& a = p.attributes;
     const double terms = static_cast<double>(p.sizes[0]) * static_cast<double>(p.sizes[1]) *
                          static_cast<double>(p.sizes[2]);
-    return terms >= 0x1p31 && a.alpha == 1 && a.beta == 0 && !a.bias && !a.scaled;
+    const bool is_plain = a.alpha == 1 && a.beta == 0 && !a.bias && !a.scaled;
+    return p.variant < volta && terms >= 0x1p31 && is_plain;
   }
   static std::int64_t blocks(const Sizes& s) {
     return (s[0] + rows - 1) / rows * ((s[1] + columns - 1) / columns);

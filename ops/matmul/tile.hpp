@@ -16,7 +16,9 @@ struct matmul::forward::elements::tile {
   template <class T>
   static constexpr int shared_bytes = 2 * side* depth* static_cast<int>(sizeof(T));
 
-  static bool serves(const Problem<matmul>& p) { return p.variant != split_k; }
+  static bool serves(const Problem<matmul>& p) {
+    return p.variant == sequential || p.variant == scales_first;
+  }
   OPBOUND_HD static std::int64_t tiles(std::int64_t n) { return (n + side - 1) / side; }
   static std::int64_t blocks(const Sizes& s) { return tiles(s[0]) * tiles(s[1]); }
 

@@ -28,7 +28,8 @@ static int run(const opbound_call* call, char* message, size_t message_size) {
   const char* order = getenv("OPBOUND_TEST_ORDER");
   int64_t i, j;
   if (call->compute != OPBOUND_FP32 || a->element != OPBOUND_FP32 || d->element != OPBOUND_FP32 ||
-      opbound_tensor_named(call, "c") != NULL) {
+      opbound_tensor_named(call, "c") != NULL || opbound_tensor_named(call, "bias") != NULL ||
+      opbound_attribute_named(call, "alpha")->value.number != 1) {
     strncpy(message, "plain fp32 products only", message_size);
     return OPBOUND_UNSUPPORTED;
   }

@@ -1,0 +1,230 @@
+// Matrix units (tensor cores): blocks of products, aligned and truncated, and what that errs by.
+//
+// One step adds b exact products to an accumulator: every addend is cut to f bits after the binary
+// point of the largest exponent among them, the sum is exact, and the result is cut to p digits.
+// An exponent is the sum of the factors' ones, not normalised, subnormal factors having the least
+// exponent of their format. The model and its numbers are Khattak and Mikaitis 2025's and Fasi and
+// others 2021's, measured; bounds/README.md 6.1.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "bounds/growth.hpp"
+#include "bounds/tracked.hpp"
+#include "ops/format.hpp"
+
+namespace opbound {
+
+struct MatrixUnit {
+  int block;     ///< b; 0: there is no unit for this format
+  int fraction;  ///< f
+  int digits;    ///< p
+};
+
+enum class Generation : std::uint8_t { volta, ampere, ada, hopper, blackwell };
+
+/// The unit that takes factors of this format.
+OPBOUND_HD constexpr MatrixUnit matrix_unit(Generation g, const Format& f) {
+  const bool is_half = f.kind == Kind::fp16 || f.kind == Kind::bf16;
+  const bool is_byte = f.kind == Kind::e4m3 || f.kind == Kind::e5m2;
+  if (!is_half && !is_byte && f.kind != Kind::tf32) return {0, 0, 0};
+  switch (g) {
+    case Generation::volta:
+      return f.kind == Kind::fp16 ? MatrixUnit{4, 23, 24} : MatrixUnit{0, 0, 0};
+    case Generation::ampere:
+      return is_byte ? MatrixUnit{0, 0, 0} : MatrixUnit{is_half ? 8 : 4, 24, 24};
+    case Generation::ada:
+      return is_byte ? MatrixUnit{16, 13, 14} : MatrixUnit{is_half ? 8 : 4, 24, 24};
+    case Generation::hopper:
+      return is_byte ? MatrixUnit{32, 13, 14} : MatrixUnit{is_half ? 16 : 8, 25, 24};
+    case Generation::blackwell:
+      return is_byte ? MatrixUnit{32, 25, 24} : MatrixUnit{is_half ? 16 : 8, 25, 24};
+  }
+  return {0, 0, 0};
+}
+
+/// What a unit takes of a factor that is stored in `f`: of fp32 the leading bits.
+OPBOUND_HD constexpr Format factor_format(const Format& f) {
+  constexpr Format leading = tf32;  // a copy: device code has no address of the other
+  return f.kind == Kind::fp32 ? leading : f;
+}
+
+namespace detail {
+
+inline constexpr int largest_block = 32;
+
+/// The factors of one step.
+struct UnitBlock {
+  int count = 0;
+  double a[largest_block], b[largest_block];
+};
+
+struct UnitResult {
+  double value;
+  double lost;  ///< of all that was cut off, the magnitudes added
+};
+
+OPBOUND_HD inline int exponent_of(double x, int least) {
+  const int e = static_cast<int>(magnitude_bits(x) >> 52) - 1023;
+  return e < least ? least : e;
+}
+
+/// x cut to a multiple of 2^q, |x| < 2^(q + 62).
+OPBOUND_HD inline std::int64_t whole_of(double x, int q) {
+  return static_cast<std::int64_t>(x * power_of_two(-q));
+}
+
+/// One step. Numbers that are none come out as a plain sum makes them.
+OPBOUND_HD inline UnitResult unit_step(const MatrixUnit& u, const Format& fa, const Format& fb,
+                                       const UnitBlock& x, double c) {
+  constexpr int least_exponent = -133;  // of the largest one: below it nothing is cut further
+  int largest = c != 0 ? exponent_of(c, -126) : least_exponent;
+  double plain = c;
+  for (int i = 0; i < x.count; ++i) {
+    plain += x.a[i] * x.b[i];
+    if (x.a[i] == 0 || x.b[i] == 0) continue;
+    const int e = exponent_of(x.a[i], fa.exponent_min) + exponent_of(x.b[i], fb.exponent_min);
+    largest = e > largest ? e : largest;
+  }
+  if (!is_finite(plain)) return {plain, 0};
+  if (largest < least_exponent) largest = least_exponent;
+  const int q = largest - u.fraction;
+  const double grid = power_of_two(q);
+  std::int64_t sum = whole_of(c, q);
+  double lost = abs(c - static_cast<double>(sum) * grid);
+  for (int i = 0; i < x.count; ++i) {
+    const double product = x.a[i] * x.b[i];
+    const std::int64_t whole = whole_of(product, q);
+    lost += abs(product - static_cast<double>(whole) * grid);
+    sum += whole;
+  }
+  const double exact = static_cast<double>(sum) * grid;
+  if (sum == 0) return {0, lost};
+  const int last = exponent_of(exact, -126) - u.digits + 1;
+  const double value = static_cast<double>(whole_of(exact, last)) * power_of_two(last);
+  if (abs(value) > fp32.largest()) return {value > 0 ? infinite : -infinite, lost};
+  return {value, lost + abs(exact - value)};
+}
+
+/// A factor as the unit takes it.
+OPBOUND_HD inline double factor(const Format& stored, double x) {
+  return stored.kind == Kind::fp32 ? truncate_to(factor_format(stored), x) : x;
+}
+
+/// |a| as an exponent that is not normalised has it: no less than the least normal number.
+OPBOUND_HD inline double aligned_magnitude(const Format& f, double a) {
+  return a == 0 ? 0 : max(abs(a), power_of_two(f.exponent_min));
+}
+
+/// Sums of k products on a unit: what every number type keeps.
+template <class T>
+struct UnitSum {
+  T value = from<T>(0.0);
+
+  template <class A, class B>
+  OPBOUND_HD void run(const MatrixUnit&, const Format&, const Format&, std::int64_t k, A a, B b) {
+    for (std::int64_t i = 0; i < k; ++i) value = value + a(i) * b(i);  // over the reals
+  }
+};
+
+template <>
+struct UnitSum<float> {
+  float value = 0;
+
+  template <class A, class B>
+  OPBOUND_HD void run(const MatrixUnit& u, const Format& fa, const Format& fb, std::int64_t k, A a,
+                      B b) {
+    double c = 0;
+    for (std::int64_t first = 0; first < k; first += u.block) {
+      UnitBlock x;
+      for (; x.count < u.block && first + x.count < k; ++x.count) {
+        x.a[x.count] = factor(fa, to_double(a(first + x.count)));
+        x.b[x.count] = factor(fb, to_double(b(first + x.count)));
+      }
+      c = unit_step(u, factor_format(fa), factor_format(fb), x, c).value;
+    }
+    value = static_cast<float>(c);
+  }
+};
+
+/// Ours takes what every step cut off. Another kernel of the same unit may take the terms in any
+/// order, and may add partial sums in fp32, no more of them than there are steps: A adds up
+/// |a_i b_i|, with aligned magnitudes, and each of n = ceil(k / b) steps errs by at most
+///   (b + 1) (2^-f max(|c|, |a_i b_i|) + 2^(-126 - f)) + 2^(1 - p) |result| + 2^-149,
+/// so that |theirs - exact| <= A ((1 + e)^n - 1) + n tiny (1 + e)^n, e = (b + 1) 2^-f + 2^(1 - p).
+template <class K>
+struct UnitSum<Tracked<float, K>> {
+  using F = Tracked<float, K>;
+  F value = from<F>(0.0);
+
+  template <class A, class B>
+  OPBOUND_HD void run(const MatrixUnit& u, const Format& fa, const Format& fb, std::int64_t k, A a,
+                      B b) {
+    const Format fac = factor_format(fa), fbc = factor_format(fb);
+    double c = 0, lost = 0, handed_on = 0, handed_spread = 0, magnitudes = 0;
+    for (std::int64_t first = 0; first < k; first += u.block) {
+      UnitBlock x;
+      for (; x.count < u.block && first + x.count < k; ++x.count) {
+        const F p = taken(fa, a(first + x.count)), q = taken(fb, b(first + x.count));
+        x.a[x.count] = to_double(p);
+        x.b[x.count] = to_double(q);
+        handed_on +=
+            times(p.far(), q.radius) + times(q.far(), p.radius) + times(p.radius, q.radius);
+        handed_spread += times(p.size(), q.spread) + times(q.far(), p.spread);
+        magnitudes += (aligned_magnitude(fac, to_double(p)) + p.spread) *
+                      (aligned_magnitude(fbc, to_double(q)) + q.spread);
+      }
+      const UnitResult step = unit_step(u, fac, fbc, x, c);
+      c = step.value;
+      lost += step.lost;
+    }
+    finish(u, k, c, handed_on, handed_spread, lost, magnitudes);
+  }
+
+ private:
+  /// fp32 factors lose their last bits: ours known ones, theirs up to 2^-10 of them, or rounded.
+  OPBOUND_HD static F taken(const Format& stored, F x) {
+    if (stored.kind != Kind::fp32) return x;
+    const double cut = truncate_to(factor_format(stored), to_double(x));
+    const double off = abs(cut - to_double(x));
+    F r = x;
+    r.value = static_cast<float>(cut);
+    r.radius = up(x.radius + off);
+    if constexpr (K::foreign) {
+      const double theirs = up(0x1p-10 * x.far() + fp32.smallest_normal() * 0x1p-10);
+      r.radius = up(x.radius + theirs);
+      r.spread = up(x.spread + theirs + off);
+    }
+    return r;
+  }
+
+  /// Every sum above has at most 2 k roundings of positive terms: 1 + k 2^-50 covers them.
+  OPBOUND_HD void finish(const MatrixUnit& u, std::int64_t k, double c, double handed_on,
+                         double handed_spread, double lost, double magnitudes) {
+    const double grow = 1 + static_cast<double>(k + u.block) * 0x1p-50;
+    value.value = static_cast<float>(c);
+    if (!is_finite(c)) {
+      value = not_finite<float, K>(value.value, false);
+      return;
+    }
+    value.radius = up((handed_on + lost) * grow);
+    if constexpr (K::foreign) {
+      const double steps = static_cast<double>((k + u.block - 1) / u.block);
+      const double addends = u.block + 1, grid = power_of_two(-u.fraction);
+      const double e = addends * grid + power_of_two(1 - u.digits);
+      const double tiny = addends * grid * fp32.smallest_normal() + fp32.smallest_subnormal();
+      const double most = magnitudes * grow;
+      const double rise = up(expm1(steps * log1p(e)));
+      const double theirs = up(times(most, rise) + steps * tiny * (1 + rise));
+      value.radius = up(handed_on * grow + theirs);
+      value.spread = up(handed_spread * grow + theirs + lost * grow);
+      if (!(most + value.radius <= fp32.largest()))
+        value = not_finite<float, K>(value.value, false);
+    }
+  }
+};
+
+}  // namespace detail
+
+}  // namespace opbound
