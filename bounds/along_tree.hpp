@@ -1,6 +1,7 @@
 // One order of summation, as a tree, and the team that adds along it. Host only.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -16,11 +17,16 @@ struct SumTree {
   std::vector<std::vector<std::int64_t>> nodes;
 };
 
+/// What becomes of a product that is a term: rounded before it is added, or fused with the addition
+/// that takes it in. Where two products are added, one of them is rounded.
+enum class Products : std::uint8_t { rounded, fused, fused_first };
+inline constexpr std::array all_products{Products::rounded, Products::fused, Products::fused_first};
+
 /// Adds plain numbers along a tree, every sum of that many terms; all other reductions in the own
 /// kernels' order. The children of a node are added in turn.
 struct AlongTree : HostTeam<team_width> {
   const SumTree* tree;
-  bool is_fused;  ///< a product of `dot` and the addition that takes it in: one rounding
+  Products products;
   std::atomic<bool>* is_used;  ///< set by every sum that has the tree's length; null: not asked
 
   template <class F>
@@ -42,7 +48,8 @@ struct AlongTree : HostTeam<team_width> {
     if (tree->leaves != n || n < 2) return HostTeam::dot(n, a, b);
     return along<T>([&](std::int64_t leaf) { return a(leaf) * b(leaf); },
                     [&](T total, std::int64_t leaf) {
-                      return is_fused ? fma(a(leaf), b(leaf), total) : total + a(leaf) * b(leaf);
+                      return products == Products::rounded ? total + a(leaf) * b(leaf)
+                                                           : fma(a(leaf), b(leaf), total);
                     });
   }
 
@@ -56,7 +63,7 @@ struct AlongTree : HostTeam<team_width> {
     for (const auto& children : tree->nodes) {
       std::size_t start = 0;
       while (start + 1 < children.size() && children[start] < tree->leaves) ++start;
-      if (children[start] < tree->leaves) start = 0;
+      if (children[start] < tree->leaves && products != Products::fused_first) start = 0;
       const auto result_of = [&](std::int64_t child) {
         return results[static_cast<std::size_t>(child - tree->leaves)];
       };

@@ -166,7 +166,10 @@ struct TreeTeam : AnyOrderTeam {
         const std::int64_t c = children[static_cast<std::size_t>(k)];
         return c < n ? term(c) : results[static_cast<std::size_t>(c - n)];
       };
-      results.push_back(AnyOrderTeam{}.sum(static_cast<std::int64_t>(children.size()), child));
+      results.push_back(
+          children.size() == 2
+              ? child(0) + child(1)
+              : AnyOrderTeam{}.sum(static_cast<std::int64_t>(children.size()), child));
     }
     return results.back();
   }

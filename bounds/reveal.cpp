@@ -9,6 +9,8 @@
 namespace opbound {
 namespace {
 
+constexpr std::int64_t most_terms = 1 << 14;  // a chain is as deep as it is long
+
 struct NoTree : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -28,6 +30,7 @@ class Revealer {
       : n_(n), counts_(counts), most_calls_(most_calls), probe_(probe) {}
 
   SumTree tree() {
+    if (n_ > most_terms) throw NoTree("more than " + std::to_string(most_terms) + " terms");
     std::vector<std::int64_t> all(static_cast<std::size_t>(n_));
     for (std::int64_t i = 0; i < n_; ++i) all[static_cast<std::size_t>(i)] = i;
     const Subtree whole = build(all);
@@ -49,8 +52,7 @@ class Revealer {
   };
 
   double ask(const std::vector<ProbeTerm>& terms) {
-    if (++calls_ > most_calls_)
-      throw NoTree("more than " + std::to_string(most_calls_) + " probes would be needed");
+    if (++calls_ > most_calls_) throw NoTree("it would take more probes than are allowed");
     return probe_(terms);
   }
 
@@ -148,6 +150,18 @@ class Writer {
     return (is_binary ? "(" : "sum(") + joined + ")";
   }
 
+  /// First and last term of (((a + (a+1)) + (a+2)) + ...).
+  std::optional<std::pair<std::int64_t, std::int64_t>> chain(std::int64_t child) const {
+    const auto& children = node(child);
+    if (children.size() != 2) return std::nullopt;
+    const std::int64_t a = children[0], b = children[1];  // sorted: terms come first
+    if (b < tree_.leaves) return b == a + 1 ? std::optional(std::pair(a, b)) : std::nullopt;
+    if (a >= tree_.leaves) return std::nullopt;
+    auto before = chain(b);
+    if (!before || a != before->second + 1) return std::nullopt;
+    return std::pair(before->first, a);
+  }
+
  private:
   const std::vector<std::int64_t>& node(std::int64_t child) const {
     return tree_.nodes[static_cast<std::size_t>(child - tree_.leaves)];
@@ -161,18 +175,6 @@ class Writer {
   }
   std::int64_t first_of(std::int64_t child) const {
     return child < tree_.leaves ? child : first_[static_cast<std::size_t>(child - tree_.leaves)];
-  }
-
-  /// First and last term of (((a + (a+1)) + (a+2)) + ...).
-  std::optional<std::pair<std::int64_t, std::int64_t>> chain(std::int64_t child) const {
-    const auto& children = node(child);
-    if (children.size() != 2) return std::nullopt;
-    const std::int64_t a = children[0], b = children[1];  // sorted: terms come first
-    if (b < tree_.leaves) return b == a + 1 ? std::optional(std::pair(a, b)) : std::nullopt;
-    if (a >= tree_.leaves) return std::nullopt;
-    auto before = chain(b);
-    if (!before || a != before->second + 1) return std::nullopt;
-    return std::pair(before->first, a);
   }
 
   const SumTree& tree_;
@@ -210,8 +212,13 @@ std::int64_t height(const SumTree& tree) {
 }
 
 std::string to_string(const SumTree& tree) {
+  constexpr std::int64_t most_legible = 1000;
   if (tree.nodes.empty()) return tree.leaves == 1 ? "0" : "";
-  return Writer(tree).text(tree.leaves + std::ssize(tree.nodes) - 1);
+  const Writer writer(tree);
+  const std::int64_t root = tree.leaves + std::ssize(tree.nodes) - 1, additions = height(tree);
+  if (additions > most_legible && !writer.chain(root))
+    return "(a tree of height " + std::to_string(additions) + ")";
+  return writer.text(root);
 }
 
 }  // namespace opbound

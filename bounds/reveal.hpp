@@ -30,16 +30,16 @@ struct Revealed {
 /// The tree of a sum of n terms, n >= 1. Chains take about 2 n probes, balanced trees n log2 n, no
 /// tree more than n (n - 1) / 2; times (n - 2) / counts where that is more than 1. `counts`: so
 /// many units and no more are set at a time, because the sum's format or that of the result counts
-/// no further; at least 1. Refuses where more than `most_calls` would be needed, and where the
-/// results are those of no tree: terms whose errors are compensated, orders that depend on data or
-/// time.
+/// no further; at least 1. Refuses more than 2^14 terms, where more than `most_calls` would be
+/// needed, and where the results are those of no tree: terms whose errors are compensated, orders
+/// that depend on data or time.
 Revealed reveal_sum(std::int64_t n, std::int64_t counts, std::int64_t most_calls,
                     const SumProbe& probe);
 
 /// The largest number of additions between a term and the sum; a node of k terms counts k - 1.
 std::int64_t height(const SumTree& tree);
 
-/// ((0+1)+2)+3, with runs of a chain as 0..7.
+/// ((0+1)+2)+3, with runs of a chain as 0..7; of a high tree that is no chain the height alone.
 std::string to_string(const SumTree& tree);
 
 }  // namespace opbound

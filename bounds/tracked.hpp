@@ -171,8 +171,10 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> operator*(Tracked<T, K> a, Tracked<T, K> 
     if (detail::is_certain_product(a, b)) return detail::not_finite<T, K>(product, true);
     return detail::overflowed_product(product, a, b);
   }
-  return detail::finish<T, K>(product, detail::propagate_product(a, b), Facts<T>::multiply,
-                              Facts<T>::multiply,
+  LocalError local = Facts<T>::multiply;
+  if (to_double(product) == 0)  // what underflows errs by itself, theirs too if it is as small
+    local.absolute = min(local.absolute, detail::up(detail::times(a.far(), b.far())));
+  return detail::finish<T, K>(product, detail::propagate_product(a, b), local, local,
                               Facts<T>::exact_product(a.value, b.value, product));
 }
 
@@ -199,7 +201,9 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> operator/(Tracked<T, K> a, Tracked<T, K> 
     const double of_size = detail::over(a.size(), b.size() * detail::shrink);
     p.spread = detail::over(a.spread + detail::times(of_size, b.spread), near);
   }
-  return detail::finish<T, K>(quotient, p, Facts<T>::divide, Facts<T>::divide,
+  LocalError local = Facts<T>::divide;
+  if (q == 0) local.absolute = min(local.absolute, detail::up(detail::over(a.far(), near)));
+  return detail::finish<T, K>(quotient, p, local, local,
                               Facts<T>::exact_quotient(a.value, b.value, quotient));
 }
 

@@ -93,6 +93,14 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> finish_vanishing(Function f, T value, Pro
     if constexpr (K::foreign) {
       const double grows = 2 * K::declared.of(f) + 1;
       theirs.absolute = min(theirs.absolute, up(grows * max(2 * cap.theirs, negligible)));
+      // less than the least number of the format is 0: theirs is ours (a double's cap may
+      // underflow)
+      const bool is_0 = up((grows + 1) * cap.theirs) < Facts<T>::format.smallest_subnormal();
+      if (is_0 && Facts<T>::format.exponent_max < 500) {
+        Tracked<T, K> r = finish<T, K>(value, p, theirs, ours, exact);
+        r.spread = 0;
+        return r;
+      }
     }
   }
   return finish<T, K>(value, p, theirs, ours, exact);
@@ -321,7 +329,7 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> rsqrt(Tracked<T, K> a) {
   const double s = to_double(a);
   if (!detail::is_finite(to_double(value)))
     return detail::not_finite<T, K>(
-        value, (s == 0 && a.radius == 0 && a.spread == 0) || detail::is_certain_nan(a));
+        value, (!K::foreign && detail::is_exact_zero(a)) || detail::is_certain_nan(a));
   if (detail::is_exact_infinity(a)) return Tracked<T, K>(value);
   if (detail::is_beyond(a)) return detail::not_finite<T, K>(value, false);
   const double lowest = (s - a.spread) * detail::shrink;

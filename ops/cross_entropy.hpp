@@ -47,9 +47,11 @@ struct cross_entropy {
   enum { log_of_sum, log1p_form, lse_minus_target, division, reciprocal };
   static constexpr std::array variants{
       Variant{"log_of_sum", "log S + (max - x_t), S = sum exp(x - max); backward exp(x - lse) - q"},
-      Variant{"log1p",
-              "log1p(S - 1) + (max - x_t), S - 1 summed over all but the largest; backward as "
-              "log_of_sum, but expm1(x_t - lse) for p_t - 1"},
+      Variant{
+          "log1p",
+          "log1p(S - 1) + (max - x_t), S - 1 summed over all but the largest, NaN where that is "
+          "infinite; backward as "
+          "log_of_sum, but expm1(x_t - lse) for p_t - 1"},
       Variant{"lse_minus_target", "(max + log S) - x_t; backward as log_of_sum"},
       Variant{"division", "log_of_sum; backward exp(x - max) / S - q"},
       Variant{"reciprocal", "log_of_sum; backward exp(x - max) * (1 / S) - q"}};

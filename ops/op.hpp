@@ -133,9 +133,8 @@ struct Op {
 
   /// Runs the own kernel on the host.
   void (*run)(const Call&);
-  /// Its algorithm on the host, every sum of that many terms along the tree, products in them fused
-  /// with an addition or rounded before it. Was there such a sum?
-  bool (*run_along)(const Call&, const SumTree&, bool is_fused);
+  /// Its algorithm on the host, every sum of that many terms along the tree. Was there such a sum?
+  bool (*run_along)(const Call&, const SumTree&, Products);
   // On the device: the views hold device addresses, the work is started and not waited for. Null in
   // a build without CUDA.
   void (*run_on_device)(const Call&);

@@ -35,7 +35,8 @@ std::pair<double, double> split(int exponent, int least, int most) {
   return {std::ldexp(1.0, first), std::ldexp(1.0, exponent - first)};
 }
 
-/// Units that are added first, `counts` of them, must be lost in M: counts * unit <= ulp(M) / 2.
+/// Units that are added first, `counts` of them, must be lost in M and in -M, whose spacing towards
+/// 0 is half of ulp(M): counts * unit <= ulp(M) / 4.
 ProbeNumbers probe_numbers(const Format& term, const Format* factor, const Format& compute,
                            const Format& output) {
   const int least = least_exponent(term, compute), most = most_exponent(term);
@@ -46,7 +47,7 @@ ProbeNumbers probe_numbers(const Format& term, const Format* factor, const Forma
   ProbeNumbers n{};
   std::tie(n.term_large, n.factor_large) = split(large, least, most);
   std::tie(n.term_unit, n.factor_unit) = split(unit, least, most);
-  const int lost = large - compute.digits - unit;
+  const int lost = large - compute.digits - unit - 1;
   n.counts = lost < 0 ? 0 : std::int64_t{1} << std::min({lost, compute.digits, output.digits, 30});
   return n;
 }
@@ -168,39 +169,75 @@ std::string why_no_sum(Probed& probe) {
 /// where the case's algorithm has no such sum.
 std::optional<std::int64_t> differing(const CaseSpec& spec, std::size_t output,
                                       const std::vector<std::uint64_t>& got, const SumTree& tree,
-                                      bool is_fused) {
+                                      Products products) {
   const Prepared p = prepare(spec);
-  if (!spec.op->run_along(p.call, tree, is_fused)) return std::nullopt;
+  if (!spec.op->run_along(p.call, tree, products)) return std::nullopt;
   const auto replayed = bits_of(p.call.judged()[output]);
   std::int64_t count = 0;
   for (std::size_t i = 0; i < got.size(); ++i) count += got[i] == replayed[i] ? 0 : 1;
   return count;
 }
 
-/// Tries the case's algorithm; true if it has a sum of that length.
-bool replay_by(const CaseSpec& spec, std::size_t output,
-               const std::vector<std::vector<std::uint64_t>>& got, RevealedSum& r) {
-  for (const bool is_fused : {false, true}) {
-    std::int64_t wrong = 0, all = 0;
-    CaseSpec random = spec;
-    for (std::size_t seed = 0; seed < got.size(); ++seed) {
-      random.seed = seed + 1;
-      const auto count = differing(random, output, got[seed], r.found.tree, is_fused);
-      if (!count) return false;
-      wrong += *count;
-      all += std::ssize(got[seed]);
-    }
-    r.replayed_elements = all;
-    r.is_replayed = wrong == 0;
-    r.is_fused = is_fused;
-    r.variant = spec.variant;
-    r.note = r.is_replayed ? ""
-                           : std::to_string(wrong) + " of " + std::to_string(all) +
-                                 " elements have other bits along the tree in " +
-                                 std::string(name_of(spec.precision.compute));
-    if (r.is_replayed) return true;
+/// Outputs of the same case on other seeds.
+using Outputs = std::vector<std::vector<std::uint64_t>>;
+
+/// How many of all elements differ, or nothing where the algorithm has no such sum.
+std::optional<std::int64_t> differing(const CaseSpec& spec, std::size_t output, const Outputs& got,
+                                      const SumTree& tree, Products products) {
+  std::int64_t wrong = 0;
+  CaseSpec random = spec;
+  for (std::size_t seed = 0; seed < got.size(); ++seed) {
+    random.seed = seed + 1;
+    const auto count = differing(random, output, got[seed], tree, products);
+    if (!count) return std::nullopt;
+    wrong += *count;
   }
-  return true;
+  return wrong;
+}
+
+/// Orders that a kernel often has: in turn, from the end, pair by pair.
+std::vector<SumTree> usual_trees(std::int64_t n) {
+  SumTree forth{n, {}}, back{n, {}}, pairs{n, {}};
+  for (std::int64_t k = 1; k < n; ++k) {
+    forth.nodes.push_back({k == 1 ? 0 : n + k - 2, k});
+    back.nodes.push_back({k == 1 ? n - 1 : n + k - 2, n - 1 - k});
+    pairs.nodes.push_back({2 * (k - 1), 2 * (k - 1) + 1});  // results queue up behind the terms
+  }
+  return {forth, back, pairs};
+}
+
+/// Would another order have given these bits? Then they are no evidence for this one.
+bool tells_orders_apart(const CaseSpec& spec, std::size_t output, const Outputs& got,
+                        const RevealedSum& r) {
+  if (r.found.tree.leaves < 3) return true;
+  int others = 0, told = 0;
+  for (const SumTree& other : usual_trees(r.found.tree.leaves)) {
+    if (to_string(other) == to_string(r.found.tree)) continue;
+    ++others;
+    told += differing(spec, output, got, other, r.products).value_or(0) > 0 ? 1 : 0;
+  }
+  return told == others;
+}
+
+/// Tries the case's algorithm, with products as they may be.
+void replay_by(const CaseSpec& spec, std::size_t output, const Outputs& got, RevealedSum& r) {
+  std::int64_t all = 0;
+  for (const auto& bits : got) all += std::ssize(bits);
+  for (const Products products : all_products) {
+    const auto wrong = differing(spec, output, got, r.found.tree, products);
+    if (!wrong) return;
+    r.replayed_elements = all;
+    r.products = products;
+    r.variant = spec.variant;
+    r.is_replayed = *wrong == 0;
+    r.note = std::to_string(*wrong) + " of " + std::to_string(all) +
+             " elements have other bits along the tree in " +
+             std::string(name_of(spec.precision.compute));
+    if (!r.is_replayed) continue;
+    r.is_replayed = tells_orders_apart(spec, output, got, r);
+    r.note = r.is_replayed ? "" : "another order gives the same bits: the output is too narrow";
+    return;
+  }
 }
 
 void replay(const CaseSpec& spec, std::size_t output, const Provider& provider, RevealedSum& r) {
@@ -209,14 +246,15 @@ void replay(const CaseSpec& spec, std::size_t output, const Provider& provider, 
     r.note = "a node of more than two terms says nothing of the order in it";
     return;
   }
-  std::vector<std::vector<std::uint64_t>> got;
+  Outputs got;
   CaseSpec random = spec;
   for (random.seed = 1; random.seed <= replays; ++random.seed)
     got.push_back(output_bits(random, output, provider));
   r.note = "no declared algorithm is one sum of so many terms";
   for (const int variant : spec.declared) {
     random.variant = variant;
-    if (replay_by(random, output, got, r) && r.is_replayed) return;
+    replay_by(random, output, got, r);
+    if (r.is_replayed) return;
   }
 }
 

@@ -23,8 +23,8 @@ std::vector<SumOfPass> sums_of(const Op& op, Direction direction);
 
 struct RevealedSum {
   Revealed found;
-  int variant = 0;           ///< the declared algorithm that it was replayed by
-  bool is_fused = false;     ///< products are fused with the additions that take them in
+  int variant = 0;  ///< the declared algorithm that it was replayed by
+  Products products = Products::rounded;
   bool is_replayed = false;  ///< the tree gives the kernel's very bits on random inputs
   std::int64_t replayed_elements = 0;
   std::string note;  ///< why it was not replayed, or where it differs

@@ -62,7 +62,7 @@ std::string reveal_text(const CaseSpec& spec, const SumOfPass& sum, const Provid
     json["tree"] = {{"leaves", r.found.tree.leaves}, {"nodes", r.found.tree.nodes}};
     json["replayed"] = {{"same_bits", r.is_replayed},
                         {"elements", r.replayed_elements},
-                        {"fused", r.is_fused},
+                        {"fused", r.products != Products::rounded},
                         {"note", r.note}};
   }
   json["same_bits"] = {{"again", name_of(r.same_bits.again)},
@@ -71,26 +71,60 @@ std::string reveal_text(const CaseSpec& spec, const SumOfPass& sum, const Provid
   return json.dump();
 }
 
-SumTree read_tree(const std::string& path) {
+OrderFile read_order_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw InputError(path, "cannot be read", "a file that `opbound reveal --out` wrote");
   const Json json = Json::parse(file, nullptr, false);
-  if (json.is_discarded() || !json.is_object() || json.value("kind", "") != "order")
-    refuse(path, "no revealed order");
-  if (!json.contains("tree")) refuse(path, "an order that was not found");
-  SumTree tree;
+  OrderFile order;
   try {
+    if (json.at("kind").get<std::string>() != "order") refuse(path, "no revealed order");
+    if (!json.contains("tree")) refuse(path, "an order that was not found");
     if (!json.at("replayed").at("same_bits").get<bool>())
       refuse(path, "a tree whose bits are not the kernel's");
-    tree.leaves = json.at("tree").at("leaves").get<std::int64_t>();
-    tree.nodes = json.at("tree").at("nodes").get<std::vector<std::vector<std::int64_t>>>();
+    for (const auto& [key, to] : {std::pair{"op", &order.op},
+                                  {"direction", &order.direction},
+                                  {"part", &order.part},
+                                  {"summed", &order.summed},
+                                  {"precision", &order.precision}})
+      *to = json.at(key).get<std::string>();
+    order.tree.nodes = json.at("tree").at("nodes").get<std::vector<std::vector<std::int64_t>>>();
+    const Json& leaves = json.at("tree").at("leaves");
+    order.tree.leaves = leaves.is_number_integer() ? leaves.get<std::int64_t>() : 0;
   } catch (const Json::exception&) {
-    refuse(path, "a tree with a part missing, or of another type");
+    refuse(path, "a revealed order with a part missing, or of another type");
   }
-  const bool is_possible = tree.leaves >= 1 && std::ssize(tree.nodes) < tree.leaves;
-  if (!is_possible || !is_sum_of_all(tree))
+  std::int64_t leaves = 1;  // a node of k children joins k sums
+  for (const auto& children : order.tree.nodes) leaves += std::ssize(children) - 1;
+  if (order.tree.leaves != leaves || !is_sum_of_all(order.tree))
     refuse(path, "a tree that does not add every term once");
-  return tree;
+  return order;
+}
+
+void require_fit(const OrderFile& order, const std::string& path, const CaseSpec& spec) {
+  const auto require = [&](std::string_view what, std::string_view has, std::string_view wants) {
+    if (has != wants)
+      throw InputError(path, "an order of " + std::string(what) + " " + std::string(has),
+                       std::string(wants));
+  };
+  require("op", order.op, spec.op->name);
+  require("direction", order.direction, name_of(spec.direction));
+  require("precision", order.precision, name_of(spec.precision));
+  const auto dims = spec.op->dims;
+  const auto place = std::find(dims.begin(), dims.end(), order.summed) - dims.begin();
+  const std::int64_t terms =
+      place == std::ssize(dims) ? 0 : spec.sizes[static_cast<std::size_t>(place)];
+  require("so many terms:", std::to_string(order.tree.leaves), std::to_string(terms));
+  for (const SumOfPass& sum :
+       sums_of(*spec.op, spec.direction)) {  // else it would be used there too
+    const auto tensors = spec.op->pass(spec.direction).tensors;
+    const std::string_view part = tensors[static_cast<std::size_t>(sum.output)].name;
+    if (part != order.part && spec.op->has_tensor(spec.attributes, part) &&
+        spec.sizes[static_cast<std::size_t>(sum.dimension)] == terms)
+      throw InputError(path,
+                       "an order of " + order.part + ", which says nothing of " +
+                           std::string(part) + ", a sum of as many terms",
+                       "sums of different lengths");
+  }
 }
 
 }  // namespace opbound

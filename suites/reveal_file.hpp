@@ -11,8 +11,18 @@ namespace opbound {
 std::string reveal_text(const CaseSpec& spec, const SumOfPass& sum, const Provider& provider,
                         const RevealedSum& revealed);
 
-/// The tree of such a file. InputError for a file that is none, whose tree was not replayed, or
-/// whose nodes are not in the order in which they can be added.
-SumTree read_tree(const std::string& path);
+/// What such a file says.
+struct OrderFile {
+  std::string op, direction, part, summed, precision;
+  SumTree tree;
+};
+
+/// InputError for a file that is none, whose tree was not replayed, or whose nodes are not in the
+/// order in which they can be added.
+OrderFile read_order_file(const std::string& path);
+
+/// InputError where the order is another op's, pass's or precision's, or of another number of terms
+/// than the case has.
+void require_fit(const OrderFile& order, const std::string& path, const CaseSpec& spec);
 
 }  // namespace opbound

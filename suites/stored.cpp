@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "suites/input.hpp"
-#include "suites/reveal_file.hpp"
 
 namespace opbound {
 namespace {
@@ -25,7 +24,7 @@ class Stored final : public Provider {
   }
   bool is_foreign() const override { return true; }
   Contract contract(const Op&, std::vector<int> variants) const override {
-    return {std::move(variants), order_.order, functions_, order_.tree};
+    return {std::move(variants), order_.order, functions_, order_.revealed.tree};
   }
 
   void run(const Op& op, const Call& call) const override {
@@ -52,7 +51,7 @@ class Stored final : public Provider {
 StoredOrder read_order(const std::string& text) {
   if (text == "any") return {};
   if (text == "own") return {Contract::Order::own, {}, {}};
-  return {Contract::Order::tree, read_tree(text), text};
+  return {Contract::Order::tree, read_order_file(text), text};
 }
 
 std::unique_ptr<Provider> stored_provider(std::vector<std::pair<std::string, InputSpec>> outputs,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/provider.hpp"
+#include "suites/reveal_file.hpp"
 #include "suites/suite.hpp"
 
 namespace opbound {
@@ -14,11 +15,11 @@ namespace opbound {
 /// The order in which the kernel adds.
 struct StoredOrder {
   Contract::Order order = Contract::Order::any;
-  SumTree tree{};    ///< for Order::tree
-  std::string file;  ///< that holds the tree; records name it
+  OrderFile revealed{};  ///< for Order::tree
+  std::string file;      ///< that holds it; records name it
 };
 
-/// "any", "own", or the file of a revealed order. InputError as read_tree.
+/// "any", "own", or the file of a revealed order. InputError as read_order_file.
 StoredOrder read_order(const std::string& text);
 
 /// What records call that file in their environment.

@@ -76,6 +76,19 @@ TEST(Beyond, PlainSiluIsKnown) {
   expect_plain_silu_is_known<Foreign>();
 }
 
+/// An exp so far below the least number that 2 ulp do not make it one is 0 in every execution.
+TEST(Beyond, WhatHasVanishedIs0InEveryExecution) {
+  using F = Tracked<float, Foreign>;
+  const Foreign::Scope scope(cuda_function_errors);
+  for (const double x : {-107.0, -200.0, -1e30}) {
+    const F w = exp(from<F>(x)), y = from<F>(x) * w;
+    EXPECT_EQ(w.spread, 0);
+    EXPECT_EQ(y.spread, 0);
+    EXPECT_LE(y.radius, std::max(-12 * x * std::exp(x), 0x1p-400));
+  }
+  EXPECT_GT(exp(from<F>(-104.0)).spread, 0);
+}
+
 /// min(1, what overflows) is 1; a divisor that may be 0 says nothing.
 TEST(Beyond, OverflowOfAQuotient) {
   using F = Tracked<float, Own>;

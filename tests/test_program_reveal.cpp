@@ -36,7 +36,7 @@ TEST_F(ProgramReveal, finds_the_order_of_a_plugin) {
   EXPECT_TRUE(contains(ran.out, "height     7 additions, of 39 at most")) << ran.out;
   EXPECT_TRUE(contains(ran.out, "replayed   yes, every bit of 24 elements\n")) << ran.out;
   EXPECT_TRUE(contains(ran.out, "run again: yes; inputs unaligned: yes; a row alone: yes"));
-  const SumTree tree = read_tree(path("order.json"));
+  const SumTree tree = read_order_file(path("order.json")).tree;
   EXPECT_EQ(tree.leaves, 40);
   EXPECT_EQ(height(tree), 7);
   EXPECT_TRUE(contains(refusal(product + dots + " --out order.json"), "is there already"));
@@ -67,8 +67,8 @@ TEST_F(ProgramReveal, a_file_is_judged_along_the_order) {
   CaseSpec spec = attack::case_for("matmul", Direction::forward, "fp32", {1, 1, 40});
   Prepared p = prepare(spec);
   ASSERT_EQ(opbound(product + dots + " --out order.json").code, 0);
-  const SumTree tree = read_tree(path("order.json"));
-  spec.op->run_along(p.call, tree, false);
+  const SumTree tree = read_order_file(path("order.json")).tree;
+  spec.op->run_along(p.call, tree, Products::rounded);
   const Tensor &a = p.tensors.find("a")->second, &b = p.tensors.find("b")->second;
   Tensor d = p.tensors.find("d")->second;
   double magnitude = 0;

@@ -34,7 +34,8 @@ SumProbe along(const SumTree& tree, double large, double unit) {
           return from<T>(0.0);
       }
     };
-    return to_double(AlongTree{{}, &tree, false, nullptr}.sum(tree.leaves, term)) / unit;
+    return to_double(AlongTree{{}, &tree, Products::rounded, nullptr}.sum(tree.leaves, term)) /
+           unit;
   };
 }
 
@@ -143,7 +144,7 @@ TEST(Reveal, WhatIsNoTreeIsRefused) {
     return along<float>(tree, 0x1p126, 1)(terms);
   };
   EXPECT_NE(reveal_sum(30, 100, 10000, at_random).refusal, "");
-  EXPECT_NE(reveal_sum(30, 1, 5, exact).refusal.find("more than 5"), std::string::npos);
+  EXPECT_NE(reveal_sum(30, 1, 5, exact).refusal.find("more probes"), std::string::npos);
 }
 
 TEST(Reveal, TreesAreWrittenShort) {
@@ -171,29 +172,56 @@ TEST_F(RevealFile, OwnProductIsFoundReplayedAndReadAgain) {
   const RevealedSum found = reveal_case(spec, sums.front(), *own, 100000);
   EXPECT_EQ(found.found.refusal, "");
   EXPECT_TRUE(found.is_replayed) << found.note;
-  EXPECT_TRUE(found.is_fused);
+  EXPECT_NE(found.products, Products::rounded);
   EXPECT_EQ(found.variant, matmul::sequential);
   EXPECT_EQ(found.same_bits.again, Answer::yes);
   EXPECT_EQ(found.same_bits.alone, Answer::yes);
   put("order.json", reveal_text(spec, sums.front(), *own, found));
-  const SumTree tree = read_tree(path("order.json"));
+  const SumTree tree = read_order_file(path("order.json")).tree;
   EXPECT_EQ(tree.leaves, 40);
   EXPECT_EQ(leaf_sets(tree), leaf_sets(found.found.tree));
+}
+
+RevealedSum revealed(const CaseSpec& spec) {
+  const auto own = own_host_provider();
+  return reveal_case(spec, sums_of(*spec.op, spec.direction).front(), *own, 100000);
+}
+
+/// Units that are added before they meet M are lost in -M as well, whose spacing is half of M's.
+TEST(RevealCase, NarrowFormatsAreProbedWithFewerUnits) {
+  const RevealedSum rows =
+      revealed(attack::case_for("bias", Direction::backward_local, "fp16:fp32:fp16", {128, 4}));
+  EXPECT_EQ(rows.found.refusal, "");
+  EXPECT_EQ(height(rows.found.tree), 7);
+  const RevealedSum products =
+      revealed(attack::case_for("matmul", Direction::forward, "e4m3:fp32:fp16", {1, 1, 100}));
+  EXPECT_EQ(products.found.refusal, "");
+  EXPECT_EQ(to_string(products.found.tree), "(0..99)");
+}
+
+/// Three terms in bf16 have the same sum in any order: no evidence.
+TEST(RevealCase, AnOutputThatTellsNoOrdersApartIsNoEvidence) {
+  const RevealedSum r =
+      revealed(attack::case_for("matmul", Direction::forward, "bf16:fp32:bf16", {1, 1, 3}));
+  EXPECT_EQ(r.found.refusal, "");
+  EXPECT_FALSE(r.is_replayed);
+  EXPECT_NE(r.note.find("too narrow"), std::string::npos) << r.note;
 }
 
 TEST_F(RevealFile, WhatIsNoOrderIsRefused) {
   const auto refusal = [&](const std::string& text) -> std::string {
     put("order.json", text);
     try {
-      read_tree(path("order.json"));
+      read_order_file(path("order.json"));
     } catch (const InputError& e) {
       return e.what();
     }
     return {};
   };
   const auto order = [](const std::string& nodes, const char* same = "true") {
-    return R"({"kind": "order", "replayed": {"same_bits": )" + std::string(same) +
-           R"(}, "tree": {"leaves": 3, "nodes": )" + nodes + "}}";
+    return R"({"kind": "order", "op": "bias", "direction": "backward_local", "part": "db",)"
+           R"( "summed": "rows", "precision": "fp32", "replayed": {"same_bits": )" +
+           std::string(same) + R"(}, "tree": {"leaves": 3, "nodes": )" + nodes + "}}";
   };
   EXPECT_EQ(refusal(order("[[0, 1], [2, 3]]")), "");
   for (const char* nodes :
@@ -201,9 +229,13 @@ TEST_F(RevealFile, WhatIsNoOrderIsRefused) {
         "[[0, 1], [2, -1]]", "[[0, 1, 2], [3, 3]]", "[\"x\"]", "7"})
     EXPECT_NE(refusal(order(nodes)), "") << nodes;
   EXPECT_NE(refusal(order("[[0, 1], [2, 3]]", "false")), "");
-  for (const char* text : {"", "{", "[]", "{\"kind\": \"run\"}", "{\"kind\": \"order\"}"})
+  std::string large = order("[[0, 1], [2, 3]]");
+  large.replace(large.find("\"leaves\": 3"), 11, "\"leaves\": 9e18");
+  EXPECT_NE(refusal(large), "");
+  for (const char* text :
+       {"", "{", "[]", "{\"kind\": \"run\"}", "{\"kind\": \"order\"}", "{\"kind\": 5}"})
     EXPECT_NE(refusal(text), "") << text;
-  EXPECT_THROW(read_tree(path("missing.json")), InputError);
+  EXPECT_THROW(read_order_file(path("missing.json")), InputError);
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ int check(const Options& options) {
   spec.inputs = assign("--in", options.in, spec, read_tensors(spec));
   const Files results = assign("--out", options.out, spec, written_tensors(spec));
   take_files(spec, results, options.sizes);
+  if (order.order == Contract::Order::tree) require_fit(order.revealed, order.file, spec);
 
   std::optional<RecordWriter> writer;
   if (!options.record.empty()) writer.emplace(options.record);

@@ -102,7 +102,7 @@ std::string_view word(Answer answer) {
 std::string replay_text(const RevealedSum& r) {
   if (!r.is_replayed) return "no: " + r.note;
   return fmt::format("yes, every bit of {} elements{}", r.replayed_elements,
-                     r.is_fused ? ", products fused with additions" : "");
+                     r.products == Products::rounded ? "" : ", products fused with additions");
 }
 
 /// The first lines of it; a long one is for programs to read.

@@ -10,9 +10,9 @@ template <class Op>
 struct KernelOf {
   static void run(const Call& c) { run_by(HostTeam<team_width>{}, c); }
 
-  static bool run_along(const Call& c, const SumTree& tree, bool is_fused) {
+  static bool run_along(const Call& c, const SumTree& tree, Products products) {
     std::atomic<bool> is_used = false;
-    run_by(AlongTree{{}, &tree, is_fused, &is_used}, c);
+    run_by(AlongTree{{}, &tree, products, &is_used}, c);
     return is_used;
   }
 

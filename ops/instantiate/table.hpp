@@ -10,7 +10,7 @@ namespace opbound {
 template <class Op>
 struct KernelOf {
   static void run(const Call& c);
-  static bool run_along(const Call& c, const SumTree& tree, bool is_fused);
+  static bool run_along(const Call& c, const SumTree& tree, Products products);
 };
 template <class Op>
 struct BoundOf {
