@@ -187,8 +187,9 @@ OPBOUND_HD inline Judgement judge(const Exact& exact, double bound, double gauge
   } else if (outside.surely_beyond(reach)) {
     j.verdict = Verdict::exceeds;
     if (j.ratio <= 1) j.ratio = std::nextafter(1.0, 2.0);  // a tie that goes the other way
-  } else if (is_point && rounding::is_nearest(exact, s, f)) {
-    j.verdict = Verdict::within;
+  } else {
+    const bool is_nearest = is_point && rounding::is_nearest(exact, s, f);
+    j.verdict = is_nearest ? Verdict::within : Verdict::undecided;
   }
   if (std::isfinite(s)) {
     j.error_ulp = -rounding::in_ulp(f, from.low / 2 + from.high / 2, exact.high);

@@ -210,7 +210,8 @@ struct UnitSum<Tracked<float, K>> {
     }
     value.radius = up((handed_on + lost) * grow);
     if constexpr (K::foreign) {
-      const double steps = static_cast<double>((k + u.block - 1) / u.block);
+      const std::int64_t blocks = (k + u.block - 1) / u.block;
+      const auto steps = static_cast<double>(blocks);
       const double addends = u.block + 1, grid = power_of_two(-u.fraction);
       const double e = addends * grid + power_of_two(1 - u.digits);
       const double tiny = addends * grid * fp32.smallest_normal() + fp32.smallest_subnormal();
