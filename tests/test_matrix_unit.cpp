@@ -152,10 +152,14 @@ struct Product {
     const std::size_t steps =
         (a.size() + static_cast<std::size_t>(u.block) - 1) / static_cast<std::size_t>(u.block);
     const std::size_t parts = 1 + random() % std::max<std::size_t>(1, steps);
+    const bool is_even = chance(random, 2);
     float total = 0;
     for (std::size_t part = 0; part < parts; ++part) {
       Product own;
-      for (std::size_t i = part; i < order.size(); i += parts) {
+      // equal parts, or a term each and one with all the rest
+      const std::size_t step = is_even ? parts : 1, first = part;
+      const std::size_t end = is_even || part + 1 == parts ? order.size() : part + 1;
+      for (std::size_t i = first; i < end; i += step) {
         own.a.push_back(a[order[i]]);
         own.b.push_back(b[order[i]]);
       }

@@ -51,6 +51,18 @@ TEST_F(ProgramReveal, an_order_that_depends_on_data_is_not_taken_for_one) {
   EXPECT_EQ(records.at(0).contract, "sequential, any order, functions as CUDA documents");
 }
 
+TEST_F(ProgramReveal, what_changes_the_bits_is_told) {
+  const auto answers = [&](const char* order) {
+    const std::string text =
+        shell("OPBOUND_TEST_ORDER=" + std::string(order) + " " OPBOUND_PROGRAM " " + product + dots)
+            .out;
+    return text.substr(std::min(text.find("same bits"), text.size()));
+  };
+  EXPECT_TRUE(contains(answers("again"), "run again: no")) << answers("again");
+  EXPECT_TRUE(contains(answers("alone"), "again: yes; inputs unaligned: yes; a row alone: no"));
+  EXPECT_TRUE(contains(answers("unaligned"), "again: yes; inputs unaligned: no"));
+}
+
 TEST_F(ProgramReveal, a_found_order_has_a_sharper_bound) {
   const Record any = run(OPBOUND_PROGRAM " run matmul.toml").at(0);
   const Record found = run(OPBOUND_PROGRAM " run matmul.toml --reveal").at(0);

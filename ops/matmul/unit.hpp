@@ -149,10 +149,12 @@ struct UnitSum<float> {
 };
 
 /// Ours takes what every step cut off. Another kernel of the same unit may take the terms in any
-/// order, and may add partial sums in fp32, no more of them than there are steps: A adds up
-/// |a_i b_i|, with aligned magnitudes, and each of n = ceil(k / b) steps errs by at most
-///   (b + 1) (2^-f max(|c|, |a_i b_i|) + 2^(-126 - f)) + 2^(1 - p) |result| + 2^-149,
-/// so that |theirs - exact| <= A ((1 + e)^n - 1) + n tiny (1 + e)^n, e = (b + 1) 2^-f + 2^(1 - p).
+/// order, and in up to n = ceil(k / b) parts of any sizes, whose sums it adds in fp32: a term is in
+/// n steps and n - 1 additions at most. A adds up |a_i b_i|, with aligned magnitudes. A step errs
+/// by
+///   (b + 1) (2^-f max(|c|, |a_i b_i|) + 2^(-126 - f)) + 2^(1 - p) |result| + 2^-149
+/// at most, and all parts together have less than 2 n steps, so that with G = (1 + e)^n
+/// (1 + u)^(n - 1), e = (b + 1) 2^-f + 2^(1 - p):  |theirs - exact| <= A (G - 1) + 2 n tiny G.
 template <class K>
 struct UnitSum<Tracked<float, K>> {
   using F = Tracked<float, K>;
@@ -216,8 +218,9 @@ struct UnitSum<Tracked<float, K>> {
       const double e = addends * grid + power_of_two(1 - u.digits);
       const double tiny = addends * grid * fp32.smallest_normal() + fp32.smallest_subnormal();
       const double most = magnitudes * grow;
-      const double rise = up(expm1(steps * log1p(e)));
-      const double theirs = up(times(most, rise) + steps * tiny * (1 + rise));
+      const double exponent = steps * log1p(e) + (steps - 1) * log1p(Facts<float>::u);
+      const double rise = up(expm1(up(exponent)));
+      const double theirs = up(times(most, rise) + 2 * steps * tiny * (1 + rise));
       value.radius = up(handed_on * grow + theirs);
       value.spread = up(handed_spread * grow + theirs + lost * grow);
       if (!(most + value.radius <= fp32.largest()))
