@@ -31,7 +31,16 @@ struct all_reduce {
       choice("divides", &Attributes::divides, "after", "before"),
       choice("hop", &Attributes::hop, "compute", "output"), field("group", &Attributes::group)};
 
-  enum { any_order, ring, halving_doubling, binary_tree, double_tree, hierarchical, direct };
+  enum {
+    any_order,
+    ring,
+    halving_doubling,
+    binary_tree,
+    double_tree,
+    hierarchical,
+    direct,
+    balanced_tree
+  };
   static constexpr std::array variants{
       Variant{"any_order", "in some order of the ranks"},
       Variant{"ring", "chunk c, of ceil(n / ranks), goes from rank c + 1 once around"},
@@ -40,7 +49,9 @@ struct all_reduce {
       Variant{"binary_tree", "(x_r + sum of 2r + 1) + sum of 2r + 2, from rank 0"},
       Variant{"double_tree", "binary_tree, the second half of n with the ranks reversed"},
       Variant{"hierarchical", "each `group` of ranks in turn, then the groups as binary_tree"},
-      Variant{"direct", "every rank adds all ranks in turn, and stores the sum alone"}};
+      Variant{"direct", "every rank adds all ranks in turn, and stores the sum alone"},
+      Variant{"balanced_tree",
+              "halves, the first ceil(n / 2) long, and their halves; ranks are micro-batches"}};
   static constexpr bool allows(const Attributes& a, int variant) {
     const bool adds = a.reduction == Reduction::sum || a.reduction == Reduction::mean;
     if (!adds) return variant == any_order;
@@ -86,6 +97,29 @@ struct all_reduce {
       partial[depth++] = own;
     }
     return partial[0];
+  }
+
+  /// The first ceil(n / 2) terms and the others, each by halves in turn. The terms come in their
+  /// order, so that what waits are the sums of left halves and the sizes of right ones.
+  template <class T, class F, class Add>
+  OPBOUND_HD static T halves(std::int64_t count, F term, Add add) {
+    T left[48];
+    std::int64_t right[48];
+    bool is_right[48];
+    int depth = 0;
+    std::int64_t next = 0;
+    for (;;) {
+      for (; count > 1; count -= count / 2) {
+        right[depth] = count / 2;
+        is_right[depth++] = false;
+      }
+      T sum = term(next++);
+      while (depth > 0 && is_right[depth - 1]) sum = add(left[--depth], sum);
+      if (depth == 0) return sum;
+      left[depth - 1] = sum;
+      is_right[depth - 1] = true;
+      count = right[depth - 1];
+    }
   }
 
   /// Rank r and the sums of 2r + 1 and 2r + 2, children first.
@@ -196,6 +230,8 @@ struct all_reduce::forward {
               ranks, [&](std::int64_t r) { return term(2 * i < n ? r : ranks - 1 - r); }, add);
         case binary_tree:
           return tree<T>(ranks, term, add);
+        case balanced_tree:
+          return halves<T>(ranks, term, add);
         default:
           return chain<T>(ranks, 0, ranks, term, add);
       }

@@ -38,6 +38,7 @@ TEST(AllReduce, SchedulesHaveTheHeightsThatAreSaid) {
     EXPECT_EQ(height(revealed(all_reduce::ring, ranks)), ranks - 1);
     EXPECT_EQ(height(revealed(all_reduce::direct, ranks)), ranks - 1);
     EXPECT_EQ(height(revealed(all_reduce::halving_doubling, ranks)), ceil_log2(ranks)) << ranks;
+    EXPECT_EQ(height(revealed(all_reduce::balanced_tree, ranks)), ceil_log2(ranks)) << ranks;
     EXPECT_LE(height(revealed(all_reduce::binary_tree, ranks)), 2 * ceil_log2(ranks)) << ranks;
     EXPECT_LE(height(revealed(all_reduce::hierarchical, ranks)), 7 + 2 * ceil_log2((ranks + 7) / 8))
         << ranks;
@@ -50,6 +51,8 @@ TEST(AllReduce, OrdersAreTheSchedules) {
   EXPECT_EQ(to_string(revealed(all_reduce::halving_doubling, 4)), "((0+2)+(1+3))");
   EXPECT_EQ(to_string(revealed(all_reduce::halving_doubling, 6)), "(((0+4)+2)+((1+5)+3))");
   EXPECT_EQ(to_string(revealed(all_reduce::binary_tree, 7)), "((0+((1+3)+4))+((2+5)+6))");
+  EXPECT_EQ(to_string(revealed(all_reduce::balanced_tree, 4)), "((0+1)+(2+3))");
+  EXPECT_EQ(to_string(revealed(all_reduce::balanced_tree, 7)), "(((0+1)+(2+3))+(4..6))");
 }
 
 std::vector<double> reduced(const CaseSpec& spec) {
