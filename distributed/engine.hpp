@@ -12,6 +12,12 @@ namespace opbound {
 /// Elements of every rank that is here, one vector for each.
 using Buffers = std::vector<std::vector<double>>;
 
+/// A tensor in a message.
+struct TensorRange {
+  std::string name;
+  Chunk range;
+};
+
 class Engine {
  public:
   Engine() = default;
@@ -35,6 +41,15 @@ class Engine {
   /// schedule.ranks on, where that is less than all, take no part. Throws ProviderFailure, which
   /// says who waits for whom, where it does not come to an end.
   virtual void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) = 0;
+
+  /// Other delays and another order of arrival for the next runs, where the engine makes them.
+  virtual void set_weather(std::uint64_t) {}
+  /// Injects delays into the streams that write these tensors; none: takes them back. False where
+  /// there is no stream to delay.
+  virtual bool delay_streams(const std::vector<TensorRange>&) { return false; }
+  /// Messages begin so many elements behind an aligned address. False where they are always copied
+  /// to where this engine wants them.
+  virtual bool set_offset(std::int64_t) { return false; }
 
   /// Bytes of every local rank, all of one size; gives those of all ranks in every process.
   virtual std::vector<std::byte> gather(std::span<const std::byte> of_local_ranks) = 0;

@@ -209,12 +209,18 @@ class Simulation {
 }  // namespace
 
 World::World(std::int32_t ranks, WorldOptions options)
-    : ranks_(ranks), options_(std::move(options)) {}
+    : ranks_(ranks), options_(std::move(options)), first_seed_(options_.seed) {}
+
+bool World::delay_streams(const std::vector<TensorRange>& tensors) {
+  options_.tensors = tensors;
+  options_.compute_delay = tensors.empty() ? 0 : 1024 * (options_.most_skew + 1);
+  return true;
+}
 
 std::string World::version() const { return opbound::version; }
 
 std::vector<std::pair<std::string, std::string>> World::environment() const {
-  return {{"world_seed", std::to_string(options_.seed)}};
+  return {{"world_seed", std::to_string(first_seed_)}};
 }
 
 void World::run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) {

@@ -14,12 +14,6 @@
 
 namespace opbound {
 
-/// A tensor in a message.
-struct TensorRange {
-  std::string name;
-  Chunk range;
-};
-
 /// What a message carries on its way, for faults that are planted.
 struct Letter {
   std::int32_t from, to, round;
@@ -60,12 +54,16 @@ class World final : public Engine {
     return {all.begin(), all.end()};
   }
 
+  void set_weather(std::uint64_t weather) override { options_.seed = first_seed_ + weather; }
+  bool delay_streams(const std::vector<TensorRange>& tensors) override;
+
   const WorldCount& count() const { return count_; }
   WorldOptions& options() { return options_; }
 
  private:
   std::int32_t ranks_;
   WorldOptions options_;
+  std::uint64_t first_seed_;
   WorldCount count_;
 };
 

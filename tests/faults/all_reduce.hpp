@@ -92,6 +92,14 @@ inline std::vector<Fault> all_reduce() {
                     return most;
                   },
                   largest)),
+      planted("all_reduce", "missing_wait", "a rank's last bucket is sent before it is written",
+              forward, "fp32", {8, 60}, normal, {},
+              of_sum([](const Values& x, std::int64_t i, std::int64_t n) {
+                return i >= 2 * n / 3 ? sum(x) - x[5] : sum(x);
+              })),
+      planted("all_reduce", "local_as_global", "a rank's own squares are taken for all ranks'",
+              forward, "fp32", {8, 60}, {{"x", "uniform(low=0, high=1)"}}, {},
+              of_sum([](const Values& x, std::int64_t, std::int64_t) { return x.front(); })),
       planted("all_reduce", "summed_in_storage", "partial sums in bf16 although fp32 is declared",
               forward, "bf16:fp32:bf16", {64, 60}, {{"x", "uniform(low=0, high=1)"}}, {},
               of_sum([](const Values& x, std::int64_t, std::int64_t) {

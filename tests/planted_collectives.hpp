@@ -1,0 +1,160 @@
+// Planted faults of collectives: a world whose ranks do one thing wrong. Each names the check that
+// has to find it; without the fault the same world passes all of them.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "distributed/check.hpp"
+#include "distributed/world.hpp"
+#include "suites/input.hpp"
+#include "tests/attack_kernels.hpp"
+
+namespace opbound::planted {
+
+inline CollectiveSpec collective(int order, std::int32_t ranks, std::int64_t n,
+                                 std::string_view precision, all_reduce::Attributes attributes = {},
+                                 const char* input = "normal") {
+  CollectiveSpec c;
+  c.spec = attack::case_for("all_reduce", Direction::forward, precision, {ranks, n});
+  c.spec.attributes = to_bytes(attributes);
+  c.spec.inputs = {{"x", parse_input(input)}};
+  const bool is_extreme = attributes.reduction == all_reduce::Reduction::min ||
+                          attributes.reduction == all_reduce::Reduction::max;
+  c.spec.variant = is_extreme ? all_reduce::any_order : order;
+  c.spec.declared = {c.spec.variant};
+  c.order = order;
+  return c;
+}
+
+/// A world whose ranks do something of their own in place of what they are told.
+class FaultyWorld final : public Engine {
+ public:
+  using Run = std::function<void(World&, const Schedule&, Reducer, Buffers&)>;
+
+  explicit FaultyWorld(std::int32_t ranks, Run run) : world_(ranks), run_(std::move(run)) {}
+
+  std::string name() const override { return "faulty world"; }
+  std::string version() const override { return world_.version(); }
+  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
+  std::int32_t ranks() const override { return world_.ranks(); }
+  void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) override {
+    run_(world_, schedule, reducer, buffers);
+  }
+  std::vector<std::byte> gather(std::span<const std::byte> all) override {
+    return world_.gather(all);
+  }
+
+ private:
+  World world_;
+  Run run_;
+};
+
+struct Fault {
+  std::string_view name, what;
+  std::string_view part;  ///< of the record that finds it
+  std::function<CollectiveSpec()> spec;
+  std::function<std::unique_ptr<Engine>(bool is_planted)> engine;
+};
+
+inline Fault in_messages(std::string_view name, std::string_view what, std::string_view part,
+                         std::function<CollectiveSpec()> spec,
+                         std::function<void(Letter&)> tamper) {
+  return {name, what, part, std::move(spec), [tamper](bool is_planted) {
+            WorldOptions options;
+            if (is_planted) options.tamper = tamper;
+            return std::make_unique<World>(8, options);
+          }};
+}
+inline Fault in_ranks(std::string_view name, std::string_view what, std::string_view part,
+                      std::function<CollectiveSpec()> spec, FaultyWorld::Run run) {
+  return {name, what, part, std::move(spec), [run](bool is_planted) -> std::unique_ptr<Engine> {
+            if (is_planted) return std::make_unique<FaultyWorld>(8, run);
+            return std::make_unique<World>(8);
+          }};
+}
+
+inline Fault missing_wait() {
+  return {"missing_wait", "the bias is sent without waiting for the stream that writes it",
+          "streams",
+          [] {
+            CollectiveSpec c = collective(all_reduce::ring, 8, 61, "fp32");
+            c.tensors = {{"weight", {0, 40}}, {"bias", {40, 21}}};
+            return c;
+          },
+          [](bool is_planted) {
+            WorldOptions options;
+            if (is_planted) options.unwaited = {"bias"};
+            return std::make_unique<World>(8, options);
+          }};
+}
+
+/// Each rank adds all ranks in turn from its own on.
+inline void add_from_own(World&, const Schedule&, const Reducer& reducer, Buffers& buffers) {
+  const Buffers given = buffers;
+  for (std::size_t r = 0; r < given.size(); ++r)
+    for (std::size_t i = 0; i < given[r].size(); ++i) {
+      double total = given[r][i];
+      for (std::size_t k = 1; k < given.size(); ++k)
+        total = reducer.combined(total, given[(r + k) % given.size()][i]);
+      buffers[r][i] = total;
+    }
+}
+
+inline std::vector<Fault> all_faults() {
+  const auto ring = [] { return collective(all_reduce::ring, 8, 61, "bf16:fp32:bf16"); };
+  const auto mean = [] {
+    all_reduce::Attributes a;
+    a.reduction = all_reduce::Reduction::mean;
+    return collective(all_reduce::binary_tree, 8, 61, "bf16:fp32:bf16", a);
+  };
+  const auto max = [] {
+    all_reduce::Attributes a;
+    a.reduction = all_reduce::Reduction::max;
+    return collective(all_reduce::ring, 8, 61, "fp32", a, "special");
+  };
+  const auto norms = [] {  // each rank's own sum of squares, to become everybody's
+    return collective(all_reduce::balanced_tree, 8, 5, "fp32", {}, "uniform(low=1, high=2)");
+  };
+  const auto tree = [] { return collective(all_reduce::balanced_tree, 8, 61, "fp32"); };
+  return {
+      in_ranks("wrong_divisor", "a mean over the ranks of another group", "y", mean,
+               [](World& world, const Schedule& s, Reducer r, Buffers& own) {
+                 r.terms -= 1;
+                 world.run(s, r, own);
+               }),
+      in_messages("double_count", "a partial sum is added twice", "y", ring,
+                  [](Letter& l) {
+                    if (l.from != 2 || l.round != 3) return;
+                    for (double& v : l.payload) v *= 2;
+                  }),
+      in_messages("dropped_tail", "the last element of a message is not sent", "y", ring,
+                  [](Letter& l) {
+                    if (l.round < 7 && l.from == 5) l.payload.back() = 0;
+                  }),
+      in_messages("dropped_tail_of_the_gather", "the same, of sums that are complete", "ranks",
+                  ring,
+                  [](Letter& l) {
+                    if (l.round >= 7 && l.from == 5) l.payload.back() = 0;
+                  }),
+      in_messages("nan_lost_in_max", "a comparison that is false for NaN", "y", max,
+                  [](Letter& l) {
+                    for (double& v : l.payload)
+                      if (v != v) v = -INFINITY;
+                  }),
+      in_messages("stale_shard", "rank 3 sends what was in the buffer of the step before", "y",
+                  tree,
+                  [before = std::vector<double>{}](Letter& l) mutable {
+                    if (l.from != 3 || l.round > 2) return;
+                    std::vector<double> own = l.payload;
+                    before.resize(own.size());
+                    std::swap(l.payload, before);
+                    before = own;
+                  }),
+      in_ranks("local_norm_as_global", "each rank takes its own sum of squares for the sum of all",
+               "ranks", norms, [](World&, const Schedule&, const Reducer&, Buffers&) {}),
+      in_ranks("order_per_rank", "each rank adds from itself on", "ranks", tree, add_from_own),
+      missing_wait()};
+}
+
+}  // namespace opbound::planted
