@@ -116,8 +116,9 @@ typedef struct opbound_algorithm {
   const char* op;        /* "softmax" */
   const char* direction; /* "forward", "backward", or NULL: both, by the same variant */
   /* As `opbound list variants` names it: "division". Several, "division|reciprocal": it is one of
-   * them, and the largest bound judges. NULL: any that the attributes allow. Of several rows for
-   * one pass, the one that has the call's variant is meant. */
+   * them, and the largest bound judges. NULL: any that the attributes allow. Of fp32 a matrix unit
+   * counts only where the row names nothing else. Of several rows for one pass, the one that has
+   * the call's variant is meant. */
   const char* variants;
 } opbound_algorithm;
 

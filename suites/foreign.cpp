@@ -1,5 +1,6 @@
 #include "suites/foreign.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -17,13 +18,10 @@ std::vector<CaseSpec> cases_for(const Provider& provider, std::vector<CaseSpec> 
   for (CaseSpec& spec : cases) {
     spec.declared = provider.variants(*spec.op, spec.direction, spec.attributes, spec.variant);
     const Op& op = *spec.op;
-    std::size_t all = 0;
-    for (int v = 0; std::cmp_less(v, op.variants.size()); ++v)
-      all += op.allows(spec.attributes, v) ? 1 : 0;
-    const bool is_named = spec.declared.size() < all;  // else it may be any
-    std::erase_if(spec.declared, [&](int v) {
-      return is_named ? !op.fits(spec.precision, v) : !op.is_assumed(spec.precision, v);
-    });
+    const auto is_assumed = [&](int v) { return op.is_assumed(spec.precision, v); };
+    const bool any = std::any_of(spec.declared.begin(), spec.declared.end(), is_assumed);
+    std::erase_if(spec.declared,
+                  [&](int v) { return any ? !is_assumed(v) : !op.fits(spec.precision, v); });
     if (spec.declared.empty())
       spec.declared = {spec.variant};
     else
