@@ -24,5 +24,6 @@ void add_sweep(CLI::App& program, Action& chosen);
 void add_functions(CLI::App& program, Action& chosen);
 void add_history(CLI::App& program, Action& chosen);
 void add_diff(CLI::App& program, Action& chosen);
+void add_collective(CLI::App& program, Action& chosen);
 
 }  // namespace opbound

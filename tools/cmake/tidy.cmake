@@ -10,6 +10,11 @@ file(GLOB_RECURSE tidy_sources CONFIGURE_DEPENDS
      ops/*.cpp reference/*.cpp bounds/*.cpp suites/*.cpp reports/*.cpp distributed/*.cpp
      tools/*.cpp tests/test_*.cpp)
 list(FILTER tidy_sources EXCLUDE REGEX "/ops/providers/[a-z_]+/")  # their libraries may be absent
+foreach(engine IN ITEMS mpi nccl)
+  if(NOT TARGET opbound_${engine})
+    list(FILTER tidy_sources EXCLUDE REGEX "/distributed/engines/${engine}")
+  endif()
+endforeach()
 foreach(source IN LISTS core_sources)  # one generated one brings each op header
   if(IS_ABSOLUTE ${source} AND source MATCHES "_kernel.cpp$|all_")
     list(APPEND tidy_sources ${source})

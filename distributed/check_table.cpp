@@ -1,0 +1,102 @@
+#include "distributed/check_table.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "reports/text.hpp"
+
+namespace opbound {
+namespace {
+
+constexpr std::array<std::string_view, 8> asked{"ranks",           "again",     "order", "size",
+                                                "number of ranks", "alignment", "mean",  "streams"};
+
+using Key = std::tuple<std::string, std::string, std::string>;
+
+Key key_of(const Record& r) {
+  return {r.op, r.precision, r.schedule.empty() ? r.variant : r.schedule};
+}
+
+/// Checks of one case, by part; the first stands for all of them.
+struct Checked {
+  const Record* first;
+  std::map<std::string_view, const Record*> parts;
+  Verdict verdict = Verdict::within;
+};
+
+std::vector<Checked> cases_of(std::span<const Record> records) {
+  std::vector<Checked> cases;
+  std::map<Key, std::size_t> places;
+  for (const Record& r : records) {
+    const auto [place, is_new] = places.try_emplace(key_of(r), cases.size());
+    if (is_new) cases.push_back({&r, {}, Verdict::within});
+    Checked& c = cases[place->second];
+    c.parts[r.part] = &r;
+    const bool tells = r.verdict != Verdict::skipped || r.part.empty();
+    if (tells) c.verdict = worse(c.verdict, r.verdict);
+  }
+  return cases;
+}
+
+Cell answer(const Record* r) {
+  if (r == nullptr) return {""};
+  if (r->verdict == Verdict::within) return {"yes", Colour::good};
+  if (r->verdict != Verdict::skipped) return {"no", Colour::bad};
+  const std::size_t count = r->reason.find("; ");
+  if (count == std::string::npos) return {"-"};
+  return {r->reason.compare(count, 7, "; 0 of ") == 0 ? "same" : "differs"};
+}
+
+std::string number(const std::optional<double>& x) { return x ? legible(*x) : ""; }
+
+}  // namespace
+
+std::string checks_table(std::span<const Record> records, const Terminal& terminal) {
+  std::vector<Column> columns{{.title = "collective"},
+                              {.title = "precision"},
+                              {.title = "order"},
+                              {.title = "verdict"},
+                              {.title = "ratio", .number = true},
+                              {.title = "max ulp", .number = true}};
+  for (const std::string_view part : asked) columns.push_back({.title = std::string(part)});
+  Table table(std::move(columns));
+  const std::vector<Checked> cases = cases_of(records);
+  const Record* before = nullptr;
+  for (const Checked& c : cases) {
+    if (before != nullptr && before->op != c.first->op) table.add_rule();
+    before = c.first;
+    const auto y = c.parts.find("y");
+    const bool is_good = c.verdict == Verdict::within || c.verdict == Verdict::skipped;
+    std::vector<Cell> row{{c.first->op},
+                          {c.first->precision},
+                          {std::get<2>(key_of(*c.first))},
+                          {std::string(name_of(c.verdict)), is_good ? Colour::good : Colour::bad},
+                          {y == c.parts.end() ? "" : number(y->second->ratio)},
+                          {y == c.parts.end() ? "" : number(y->second->error_ulp_max)}};
+    for (const std::string_view part : asked) {
+      const auto found = c.parts.find(part);
+      row.push_back(answer(found == c.parts.end() ? nullptr : found->second));
+    }
+    table.add_row(std::move(row));
+  }
+  std::string text = table.terminal(terminal) + "\n";
+  for (const Checked& c : cases)
+    for (const auto& [part, r] : c.parts) {
+      const bool tells =
+          r->verdict != Verdict::within && !r->reason.empty() &&
+          (r->verdict != Verdict::skipped || part.empty() || part == "nonfinite" || part == "mean");
+      if (tells)
+        text +=
+            printable(fmt::format("{} {} {}{}{}: {}", r->op, r->precision, std::get<2>(key_of(*r)),
+                                  part.empty() ? "" : ", ", part, r->reason),
+                      terminal.unicode) +
+            "\n";
+    }
+  return text;
+}
+
+}  // namespace opbound

@@ -1,0 +1,149 @@
+#include "distributed/mpi.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "distributed/engines/mpi_transport.hpp"
+#include "ops/provider.hpp"
+
+namespace opbound {
+namespace {
+
+/// The module of this name in the program's folder or the one above it, where tests are.
+std::string module_file(const std::string& name) {
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  for (const auto& folder : {program, program.parent_path()})
+    if (std::filesystem::exists(folder / name, ignored)) return (folder / name).string();
+  throw Unavailable("mpi: this build has no " + name);
+}
+
+/// MPI from its start to its end, which come once in a process.
+class Mpi {
+ public:
+  Mpi() {
+    // MPI's own modules look for its symbols among those of all libraries
+    void* module = dlopen(module_file("libopbound_mpi.so").c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (module == nullptr) throw Unavailable(std::string("mpi: ") + dlerror());
+    void* symbol = dlsym(module, "opbound_mpi_start");
+    if (symbol == nullptr) throw Unavailable(std::string("mpi: ") + dlerror());
+    if (const char* error = reinterpret_cast<StartMpi>(symbol)(&transport_))
+      throw ProviderFailure(std::string("mpi: ") + error);
+  }
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+  /// Other ranks wait for one whose transport broke: it takes them with it.
+  ~Mpi() {
+    if (is_broken_) transport_.abort(1);
+    if (const char* error = transport_.finish()) std::fprintf(stderr, "opbound: %s\n", error);
+  }
+
+  const MpiTransport& transport() const { return transport_; }
+
+  void require(const char* error) {
+    if (error == nullptr) return;
+    is_broken_ = true;
+    throw ProviderFailure("rank " + std::to_string(transport_.rank) + ": " + error);
+  }
+
+ private:
+  MpiTransport transport_;
+  bool is_broken_ = false;
+};
+
+class MpiCommunicator final : public Communicator {
+ public:
+  explicit MpiCommunicator(Mpi& mpi) : mpi_(mpi) {}
+
+  std::int32_t rank() const override { return mpi_.transport().rank; }
+  std::int32_t size() const override { return mpi_.transport().size; }
+  void exchange(std::span<const Sent> sent, std::span<const Received> received) override {
+    mpi_.require(mpi_.transport().exchange(sent, received));
+  }
+
+ private:
+  Mpi& mpi_;
+};
+
+class MpiEngine : public Engine {
+ public:
+  std::string name() const override { return "mpi"; }
+  std::string version() const override { return mpi_.transport().version; }
+  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
+  std::int32_t ranks() const override { return mpi_.transport().size; }
+  std::int32_t first_rank() const override { return mpi_.transport().rank; }
+  std::int32_t local_ranks() const override { return 1; }
+
+  void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) override {
+    if (first_rank() < schedule.ranks)
+      run_collective(communicator_, schedule, reducer, buffers.front());
+  }
+  std::vector<std::byte> gather(std::span<const std::byte> own) override {
+    return gather_all(communicator_, own);
+  }
+
+ protected:
+  Mpi& mpi() { return mpi_; }
+
+ private:
+  Mpi mpi_;
+  MpiCommunicator communicator_{mpi_};
+};
+
+class MpiLibraryEngine final : public MpiEngine {
+ public:
+  std::string name() const override { return "mpi_library"; }
+  bool keeps_order() const override { return false; }
+  bool set_offset(std::int64_t elements) override {
+    offset_ = elements;
+    return true;
+  }
+
+  void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) override {
+    std::vector<double>& own = buffers.front();
+    const Element element = element_of(reducer.wire);
+    const std::int64_t count = std::ssize(own), shard = chunk_of(schedule, count, 0).count;
+    if (adds(schedule.collective) && !(reducer.wire == reducer.compute))
+      throw Unavailable("MPI adds in the format that it moves");
+    std::vector<std::byte> bytes(static_cast<std::size_t>((count + offset_) * bytes_of(element)));
+    void* data = bytes.data() + offset_ * bytes_of(element);
+    for (std::int64_t i = 0; i < count; ++i)
+      store(element, data, i, reducer.kept(own[static_cast<std::size_t>(i)]));
+    call(schedule.collective, reducer, element, data, count, shard);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double v = load(element, data, i);
+      own[static_cast<std::size_t>(i)] =
+          adds(schedule.collective) ? reducer.kept(reducer.finished(v)) : v;
+    }
+  }
+
+ private:
+  void call(Collective collective, const Reducer& reducer, Element element, void* data,
+            std::int64_t count, std::int64_t shard) {
+    const MpiTransport& t = mpi().transport();
+    const bool has_type = element == Element::fp64 || element == Element::fp32 ||
+                          element == Element::bf16 || element == Element::fp16;
+    if (!has_type) throw Unavailable("no MPI type for this format");
+    switch (collective) {
+      case Collective::all_reduce:
+        return mpi().require(t.all_reduce(element, reducer.reduction, data, count));
+      case Collective::reduce_scatter:
+        return mpi().require(t.reduce_scatter(element, reducer.reduction, data, count, shard));
+      case Collective::all_gather:
+        return mpi().require(t.all_gather(element, data, count, shard));
+      case Collective::broadcast:
+        return mpi().require(t.broadcast(element, data, count));
+    }
+  }
+
+  std::int64_t offset_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> mpi_engine() { return std::make_unique<MpiEngine>(); }
+std::unique_ptr<Engine> mpi_library_engine() { return std::make_unique<MpiLibraryEngine>(); }
+
+}  // namespace opbound

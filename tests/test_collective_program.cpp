@@ -1,0 +1,158 @@
+// opbound collective as a user runs it: simulated ranks, and those of mpirun.
+#include <filesystem>
+
+#include "reports/history.hpp"
+#include "tests/program.hpp"
+
+namespace opbound {
+namespace {
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+class ProgramCollective : public Program {};
+
+TEST_F(ProgramCollective, simulated_ranks_pass_and_leave_records) {
+  const Ran ran =
+      opbound("collective --ranks 8 --size 61 --out r.jsonl --attribute reduction=mean");
+  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+  EXPECT_TRUE(contains(ran.out, "exceeds 0, failed 0")) << ran.out;
+  const std::vector<Record> records = read_records(path("r.jsonl"));
+  EXPECT_GT(records.size(), 100U);
+  for (const Record& r : records) EXPECT_EQ(r.ranks, 8);
+  EXPECT_EQ(opbound("explain r.jsonl:1").code, 0);
+}
+
+TEST_F(ProgramCollective, what_is_wrong_ends_with_1_and_is_named) {
+  const std::string words = "collective all_reduce --ranks 8 --size 61 --order ring ";
+  const Ran soiled = opbound(words + "--tensor w=40 --tensor b=21 --unwaited b");
+  EXPECT_EQ(soiled.code, 1);
+  EXPECT_TRUE(contains(soiled.out, "ring, streams: read before they are written: b\n"))
+      << soiled.out;
+  const Ran dead = opbound(words + "--dead-rank 3 --dead-round 2");
+  EXPECT_EQ(dead.code, 1);
+  EXPECT_TRUE(contains(dead.out, "ring: rank 3 died in round 2; 7 other ranks wait\n")) << dead.out;
+  EXPECT_EQ(opbound(words + "--lost 0.3").code, 0);
+}
+
+TEST_F(ProgramCollective, by_ranks_tells_error_bound_and_overflow) {
+  const Ran ran = opbound("collective --by-ranks --ranks 100 --size 8 --precision bf16");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(contains(ran.out, "  100  ring")) << ran.out;
+  EXPECT_FALSE(contains(ran.out, "  100  balanced_tree"));
+  EXPECT_TRUE(contains(ran.out, "ring                1000: 66")) << ran.out;
+}
+
+/// A hundred thousand ranks, one chunk.
+TEST_F(ProgramCollective, a_hundred_thousand_ranks) {
+  const Ran ran = opbound("collective --by-ranks --ranks 100000 --size 1 --precision fp32 --quiet");
+  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+}
+
+TEST_F(ProgramCollective, bad_use_is_one_line) {
+  EXPECT_TRUE(contains(refusal("collective all_redcue"), "all_reduce?"));
+  EXPECT_TRUE(contains(refusal("collective --order rong"), "ring?"));
+  EXPECT_TRUE(contains(refusal("collective --engine mpj"), "mpi?"));
+  EXPECT_TRUE(contains(refusal("collective --precision fp31"), "fp31"));
+  EXPECT_TRUE(contains(refusal("collective --attribute reduction=mode"), "reduction"));
+  EXPECT_TRUE(contains(refusal("collective --attribute group=0"), "group"));
+  EXPECT_TRUE(contains(refusal("collective --tensor a=3"), "--size"));
+  EXPECT_TRUE(contains(refusal("collective --tensor a"), "NAME=ELEMENTS"));
+  EXPECT_TRUE(contains(refusal("collective --unwaited bias"), "bias"));
+  EXPECT_TRUE(contains(refusal("collective --ranks 8 --dead-rank 8"), "--dead-rank"));
+  EXPECT_TRUE(contains(refusal("collective --input nromal"), "nromal"));
+  EXPECT_TRUE(contains(refusal("collective --by-ranks --engine mpi"), "world"));
+  EXPECT_TRUE(contains(refusal("collective --ranks 0"), "--ranks"));
+}
+
+// ---- MPI
+
+class ProgramMpi : public Program {
+ protected:
+  void SetUp() override {
+    Program::SetUp();
+    const auto folder = std::filesystem::path(OPBOUND_PROGRAM).parent_path();
+    if (!std::filesystem::exists(folder / "libopbound_mpi.so")) GTEST_SKIP() << "built without MPI";
+    if (shell("command -v mpirun").code != 0) GTEST_SKIP() << "no mpirun";
+  }
+  Ran mpirun(int ranks, const std::string& words, const std::string& options = "") const {
+    return shell(
+        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 120 mpirun "
+        "--oversubscribe " +
+        options + " -np " + std::to_string(ranks) + " " OPBOUND_PROGRAM " " + words);
+  }
+  std::vector<std::string> hashes(int ranks, const std::string& words,
+                                  const std::string& options = "") const {
+    std::filesystem::remove(path("h.jsonl"));
+    const Ran ran = mpirun(ranks, words + " --out h.jsonl", options);
+    EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+    std::vector<std::string> found;
+    for (const Record& r : read_records(path("h.jsonl")))
+      if (!r.output_hash.empty()) found.push_back(r.output_hash);
+    return found;
+  }
+};
+
+TEST_F(ProgramMpi, four_processes_pass_every_check) {
+  const Ran ran = mpirun(4, "collective --size 61 --out r.jsonl --attribute reduction=mean");
+  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+  EXPECT_TRUE(contains(ran.out, "exceeds 0, failed 0")) << ran.out;
+  const std::vector<Record> records = read_records(path("r.jsonl"));
+  EXPECT_GT(records.size(), 100U);  // those of rank 0 alone
+  for (const Record& r : records) EXPECT_EQ(r.provider, "mpi");
+}
+
+/// Simulated ranks are not another program: MPI gives their bits.
+TEST_F(ProgramMpi, its_bits_are_those_of_simulated_ranks) {
+  const std::string words = "collective all_reduce --size 61 --ranks 4";
+  const auto simulated = hashes(1, words + " --engine world");
+  EXPECT_EQ(hashes(4, words), simulated);
+  EXPECT_GT(simulated.size(), 4U);
+}
+
+/// Transport and placement change no bit where the order is fixed.
+TEST_F(ProgramMpi, transports_change_no_bit) {
+  const std::string words = "collective all_reduce --size 61 --order balanced_tree --order ring";
+  const auto usual = hashes(4, words);
+  EXPECT_EQ(hashes(4, words, "--mca btl self,tcp"), usual);
+  EXPECT_EQ(hashes(4, words, "--mca btl_vader_eager_limit 128"), usual);
+  EXPECT_EQ(hashes(4, words, "--map-by slot --bind-to none"), usual);
+}
+
+TEST_F(ProgramMpi, the_librarys_own_is_judged_in_any_order) {
+  for (const char* algorithm : {"0", "3", "4"}) {  // its choice, recursive doubling, ring
+    const Ran ran = mpirun(3,
+                           "collective --engine mpi_library --size 1000 --precision fp32 "
+                           "--precision bf16 --precision fp64",
+                           std::string("--mca coll_tuned_use_dynamic_rules 1 "
+                                       "--mca coll_tuned_allreduce_algorithm ") +
+                               algorithm);
+    EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+    EXPECT_TRUE(contains(ran.out, "exceeds 0, failed 0")) << ran.out;
+  }
+}
+
+TEST_F(ProgramMpi, bad_use_is_told_by_one_rank) {
+  const Ran ran = mpirun(3, "collective --order rong");
+  EXPECT_NE(ran.code, 0);
+  const std::size_t first = ran.err.find("opbound: --order");
+  EXPECT_NE(first, std::string::npos) << ran.err;
+  EXPECT_EQ(ran.err.find("opbound: --order", first + 1), std::string::npos) << ran.err;
+}
+
+TEST_F(ProgramMpi, ranks_that_do_not_know_one_another_are_no_run) {
+  const Ran ran = shell("RANK=1 WORLD_SIZE=4 " OPBOUND_PROGRAM " collective --engine mpi");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_TRUE(contains(ran.out, "torchrun started 4 ranks, of which MPI knows 1")) << ran.out;
+}
+
+TEST_F(ProgramMpi, a_launchers_nonsense_is_one_line) {
+  const Ran ran = shell("RANK=4 WORLD_SIZE=4 " OPBOUND_PROGRAM " collective");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.err, "opbound: RANK: 4, expected a rank below WORLD_SIZE, 4\n");
+  EXPECT_EQ(shell("RANK=x WORLD_SIZE=4 " OPBOUND_PROGRAM " collective").code, 2);
+}
+
+}  // namespace
+}  // namespace opbound

@@ -1,0 +1,383 @@
+// opbound collective: collectives over ranks that are simulated or real, checked and told.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <optional>
+
+#include "distributed/check.hpp"
+#include "distributed/check_table.hpp"
+#include "distributed/launch.hpp"
+#include "distributed/mpi.hpp"
+#include "distributed/scale.hpp"
+#include "distributed/world.hpp"
+#include "reports/error.hpp"
+#include "reports/history.hpp"
+#include "reports/progress.hpp"
+#include "reports/table.hpp"
+#include "reports/text.hpp"
+#include "suites/input.hpp"
+#include "suites/suggest.hpp"
+#include "tools/command_case.hpp"
+#include "tools/command_line.hpp"
+#include "tools/commands.hpp"
+
+namespace opbound {
+namespace {
+
+const std::vector<std::string> engine_names{"world", "mpi", "mpi_library"};
+
+struct Options {
+  std::vector<std::string> collectives, orders, precisions{"fp32", "bf16:fp32:bf16"}, attributes;
+  std::vector<std::string> tensors, unwaited;
+  std::string engine, input = "normal", out;
+  std::int32_t ranks = 1024;
+  std::int64_t size = 256;
+  std::uint64_t seed = 1;
+  double lost = 0;
+  std::int32_t dead_rank = -1, dead_round = 0;
+  std::vector<double> overflow{1000, 100};
+  bool by_ranks = false, quiet = false;
+};
+
+/// The place of a word in a list. InputError with the list for any other.
+template <class Names>
+std::size_t place_of(const std::string& word, const Names& names, const char* option) {
+  const auto place = std::find(names.begin(), names.end(), word);
+  if (place == names.end()) {
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    throw InputError(option, "unknown " + detail::in_quotes_with_suggestion(word, known),
+                     detail::one_of(known));
+  }
+  return static_cast<std::size_t>(place - names.begin());
+}
+
+/// "bias=1024" after "weight=4096": tensors one behind the other, which fill the message.
+std::vector<TensorRange> read_tensors_of(const std::vector<std::string>& words, std::int64_t size) {
+  std::vector<TensorRange> tensors;
+  std::int64_t first = 0;
+  for (const std::string& word : words) {
+    const std::size_t sign = word.find('=');
+    std::int64_t count = 0;
+    const char* begin = word.data() + std::min(sign, word.size() - 1) + 1;
+    const auto read = std::from_chars(begin, word.data() + word.size(), count);
+    if (sign == 0 || sign == std::string::npos || read.ec != std::errc{} ||
+        read.ptr != word.data() + word.size() || count < 0)
+      throw InputError("--tensor", "'" + word + "'", "NAME=ELEMENTS");
+    tensors.push_back({word.substr(0, sign), {first, count}});
+    first += count;
+  }
+  if (!tensors.empty() && first != size)
+    throw InputError("--tensor", fmt::format("{} elements in all", first),
+                     fmt::format("as many as --size says, {}", size));
+  return tensors;
+}
+
+bool is_extreme(const CaseSpec& spec) {
+  const auto a = from_bytes<all_reduce::Attributes>(spec.attributes);
+  return a.reduction == all_reduce::Reduction::min || a.reduction == all_reduce::Reduction::max;
+}
+
+CollectiveSpec spec_of(const Options& options, const std::string& precision, Collective collective,
+                       int order, std::int32_t ranks) {
+  CollectiveSpec c;
+  CaseWords words;
+  words.op = "all_reduce";
+  words.precision = precision;
+  words.attributes = options.attributes;
+  c.spec = read_case("collective", words);
+  c.spec.sizes = {};
+  c.spec.sizes[0] = ranks;
+  c.spec.sizes[1] = options.size;
+  c.spec.seed = options.seed;
+  c.spec.inputs = {{"x", parse_input(options.input)}};
+  const std::string_view wanted = c.spec.op->refuses(c.spec.attributes, c.spec.sizes);
+  if (!wanted.empty()) throw InputError("--attribute", "attributes that do not fit", wanted);
+  check_input(c.spec.inputs[0].second, element_of(c.spec.precision.storage));
+  c.spec.variant = is_extreme(c.spec) ? all_reduce::any_order : order;
+  c.spec.declared = {c.spec.variant};
+  c.collective = collective;
+  c.order = order;
+  c.tensors = read_tensors_of(options.tensors, options.size);
+  return c;
+}
+
+/// The orders named, or all that ranks can keep by handing on sums.
+std::vector<int> orders_of(const Options& options) {
+  std::vector<std::string_view> names;
+  for (const Variant& v : all_reduce::variants) names.push_back(v.name);
+  std::vector<int> orders;
+  for (const std::string& word : options.orders)
+    orders.push_back(static_cast<int>(place_of(word, names, "--order")));
+  if (!orders.empty()) return orders;
+  return {all_reduce::ring,        all_reduce::halving_doubling, all_reduce::binary_tree,
+          all_reduce::double_tree, all_reduce::hierarchical,     all_reduce::balanced_tree};
+}
+
+std::vector<Collective> collectives_of(const Options& options) {
+  std::vector<Collective> chosen;
+  for (const std::string& word : options.collectives)
+    chosen.push_back(static_cast<Collective>(place_of(word, collective_names, "collective")));
+  if (chosen.empty())
+    for (std::size_t c = 0; c < collective_names.size(); ++c)
+      chosen.push_back(static_cast<Collective>(c));
+  return chosen;
+}
+
+/// Every case that the options choose; those of an order that a collective cannot have only where
+/// the order is named.
+std::vector<CollectiveSpec> cases_of(const Options& options, const Engine& engine) {
+  const std::vector<int> orders =
+      engine.keeps_order() ? orders_of(options) : std::vector<int>{all_reduce::any_order};
+  std::vector<CollectiveSpec> cases;
+  for (const Collective collective : collectives_of(options))
+    for (const std::string& precision : options.precisions)
+      for (const int order : orders) {
+        CollectiveSpec c = spec_of(options, precision, collective, order, engine.ranks());
+        if (!engine.keeps_order()) c.order = all_reduce::ring;  // how shards are cut
+        const bool is_named = !options.orders.empty() || collective == Collective::all_reduce;
+        if (is_named || refusal(schedule_of(c)).empty()) cases.push_back(std::move(c));
+      }
+  return cases;
+}
+
+std::unique_ptr<Engine> engine_of(const Options& options, const std::string& name) {
+  if (name == "mpi") return mpi_engine();
+  if (name == "mpi_library") return mpi_library_engine();
+  WorldOptions w;
+  w.seed = options.seed;
+  w.lost = options.lost;
+  w.dead_rank = options.dead_rank;
+  w.dead_round = options.dead_round;
+  w.unwaited = options.unwaited;
+  return std::make_unique<World>(options.ranks, std::move(w));
+}
+
+/// What was asked for is not here, or does not start: one record, as `run` has it.
+std::vector<Record> absent(Verdict verdict, const std::string& engine, const char* why) {
+  Record r;
+  r.op = name_of(Collective::all_reduce);
+  r.provider = engine;
+  r.verdict = verdict;
+  r.reason = why;
+  return {r};
+}
+
+/// Processes that know nothing of one another would each be rank 0.
+void require_all_ranks(const Engine& engine, const std::string& name) {
+  const std::optional<Launched> rank = launched();
+  if (name != "world" && rank && rank->size != engine.ranks())
+    throw ProviderFailure(fmt::format("{} started {} ranks, of which MPI knows {}", rank->by,
+                                      rank->size, engine.ranks()));
+}
+
+int collective_by(const Options& options, const std::string& name) {
+  std::vector<Record> records;
+  std::unique_ptr<Engine> engine;
+  bool is_first = true;
+  try {
+    engine = engine_of(options, name);
+    is_first = engine->first_rank() == 0;
+    require_all_ranks(*engine, name);
+    const std::vector<CollectiveSpec> cases = cases_of(options, *engine);
+    std::optional<Progress> progress;
+    if (is_first) progress.emplace(cases.size(), "opbound collective");
+    for (const CollectiveSpec& c : cases) {
+      for (Record& r : check_collective(c, *engine)) records.push_back(std::move(r));
+      if (progress) progress->advance();
+    }
+  } catch (const Unavailable& e) {
+    records = absent(Verdict::skipped, name, e.what());
+  } catch (const ProviderFailure& e) {
+    records = absent(Verdict::failed, name, e.what());
+  }
+  if (!is_first) return exit_clean;  // rank 0 tells
+  if (!options.out.empty()) {
+    RecordWriter writer(options.out);
+    for (const Record& r : records) writer.write(r);
+    writer.close();
+  }
+  const Summary summary = summary_of(records);
+  print((options.quiet ? "" : checks_table(records, Terminal::of(1))) + last_line(summary) + "\n");
+  return summary.exit_code();
+}
+
+// ---- against the number of ranks
+
+std::string scale_text(const std::vector<ScaleRow>& rows) {
+  Table table({{.title = "ranks", .number = true},
+               {.title = "order"},
+               {.title = "height", .number = true},
+               {.title = "error / u sum|x|", .number = true},
+               {.title = "bound / u sum|x|", .number = true},
+               {.title = "ratio", .number = true},
+               {.title = "verdict"},
+               {.title = "messages", .number = true},
+               {.title = "ticks", .number = true}});
+  for (const ScaleRow& r : rows)
+    table.add_row({{std::to_string(r.ranks)},
+                   {std::string(all_reduce::variants[static_cast<std::size_t>(r.order)].name)},
+                   {std::to_string(r.height)},
+                   {legible(r.error)},
+                   {legible(r.bound)},
+                   {legible(r.ratio)},
+                   {std::string(name_of(r.verdict))},
+                   {legible(static_cast<std::uint64_t>(r.messages))},
+                   {legible(static_cast<std::uint64_t>(r.ticks))}});
+  return table.terminal(Terminal::of(1));
+}
+
+/// The numbers of ranks at which equal gradients overflow, in one line for each order.
+std::string overflow_text(const Options& options) {
+  const std::int32_t most = std::min<std::int32_t>(options.ranks, 4096);
+  std::string text =
+      fmt::format("\nfp16: ranks at which equal gradients overflow, up to {}\n", most);
+  for (const int order : orders_of(options)) {
+    text += fmt::format("  {:<18}", all_reduce::variants[static_cast<std::size_t>(order)].name);
+    for (const double gradient : options.overflow) {
+      const CollectiveSpec c = spec_of(options, "fp16", Collective::all_reduce, order, 1);
+      const auto first = first_overflow(c, gradient, most);
+      text +=
+          fmt::format("  {}: {:<6}", shortest(gradient), first ? std::to_string(*first) : "none");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+int collective_by_ranks(const Options& options) {
+  std::vector<ScaleRow> rows;
+  std::vector<Record> records;
+  const std::vector<std::int32_t> counts = rank_counts(options.ranks);
+  Progress progress(counts.size() * options.precisions.size(), "opbound collective");
+  std::string text;
+  for (const std::string& precision : options.precisions) {
+    for (const std::int32_t ranks : counts) {
+      for (const int order : orders_of(options)) {
+        const auto scaled = scale(spec_of(options, precision, Collective::all_reduce, order, ranks),
+                                  ranks, options.seed);
+        if (!scaled) continue;
+        rows.push_back(scaled->row);
+        records.push_back(scaled->record);
+      }
+      progress.advance();
+    }
+    text += fmt::format("{}, {} elements, {}\n", precision, options.size, options.input);
+    text += scale_text(rows) + "\n";
+    rows.clear();
+  }
+  progress.clear();
+  if (!options.out.empty()) {
+    RecordWriter writer(options.out);
+    for (const Record& r : records) writer.write(r);
+    writer.close();
+  }
+  const Summary summary = summary_of(records);
+  print(options.quiet ? "" : text + overflow_text(options) + "\n");
+  print(last_line(summary) + "\n");
+  return summary.exit_code();
+}
+
+int collective(const Options& options) {
+  const std::optional<Launched> rank = launched();
+  const std::string name = !options.engine.empty() ? options.engine : rank ? "mpi" : "world";
+  try {
+    place_of(name, engine_names, "--engine");
+    if (options.by_ranks && name != "world")
+      throw InputError("--by-ranks", "engine " + name, "world, whose number of ranks is free");
+    cases_of(options, World(options.ranks));  // what is wrong is wrong before a rank waits
+    if (options.dead_rank >= options.ranks)
+      throw InputError("--dead-rank", std::to_string(options.dead_rank),
+                       "a rank below --ranks, " + std::to_string(options.ranks));
+    for (const std::string& t : options.unwaited)
+      place_of(
+          t,
+          [&] {
+            std::vector<std::string> names;
+            for (const TensorRange& r : read_tensors_of(options.tensors, options.size))
+              names.push_back(r.name);
+            if (names.empty()) names.emplace_back("x");
+            return names;
+          }(),
+          "--unwaited");
+  } catch (const InputError&) {
+    if (!rank || rank->rank == 0) throw;
+    return exit_bad_use;  // rank 0 says what
+  }
+  return options.by_ranks ? collective_by_ranks(options) : collective_by(options, name);
+}
+
+void add_world_options(CLI::App& command, Options& options) {
+  command.add_option("--ranks", options.ranks, "Simulated ranks")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_flag("--by-ranks", options.by_ranks,
+                   "Error and bound against the number of ranks, from 2 to --ranks");
+  command
+      .add_option("--overflow", options.overflow,
+                  "Equal gradients whose fp16 sum's first overflow is looked for with --by-ranks")
+      ->type_name("VALUE")
+      ->allow_extra_args(false);
+  command.add_option("--lost", options.lost, "Share of messages lost on their way and sent again")
+      ->check(CLI::Range(0.0, 0.99));
+  command.add_option("--dead-rank", options.dead_rank, "This rank dies")->type_name("RANK");
+  command.add_option("--dead-round", options.dead_round, "Before this round of its schedule")
+      ->type_name("N");
+  command
+      .add_option("--unwaited", options.unwaited,
+                  "Tensors that are sent without waiting for the stream that writes them")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+void add_collective(CLI::App& program, Action& chosen) {
+  CLI::App* command = program.add_subcommand(
+      "collective", "Check collectives over simulated ranks, or over those of mpirun");
+  const auto options = std::make_shared<Options>();
+  command
+      ->add_option("collective", options->collectives,
+                   "all_reduce, reduce_scatter, all_gather, broadcast; all of them if none")
+      ->type_name("NAME");
+  command
+      ->add_option(
+          "--engine", options->engine,
+          "world: simulated ranks; mpi: MPI moves, opbound adds; mpi_library: MPI adds, in "
+          "any order. mpi if a launcher's variables are set, else world")
+      ->type_name("NAME");
+  command->add_option("--order", options->orders, "ring, balanced_tree, ...; all of them if none")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  command->add_option("--precision", options->precisions, "storage:compute:output")
+      ->type_name("PRECISION")
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  command
+      ->add_option("--attribute", options->attributes,
+                   "reduction=sum|mean|min|max, divides=after|before, hop=compute|output, group=8")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--size", options->size, "Elements of the message")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 28))
+      ->capture_default_str();
+  command->add_option("--input", options->input, "Each rank's elements")
+      ->type_name("GENERATOR")
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Of the elements, delays and losses")
+      ->capture_default_str();
+  command
+      ->add_option("--tensor", options->tensors,
+                   "A tensor in the message, in their order, so that it can be named")
+      ->type_name("NAME=ELEMENTS")
+      ->allow_extra_args(false);
+  add_world_options(*command, *options);
+  command->add_option("--out", options->out, "Append the records to this file")
+      ->type_name("FILE.jsonl");
+  command->add_flag("--quiet", options->quiet, "Print the last line only");
+  command->callback([options, &chosen] { chosen = [options] { return collective(*options); }; });
+}
+
+}  // namespace opbound
