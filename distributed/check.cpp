@@ -114,7 +114,8 @@ class Check {
   Results reduced(const Schedule& schedule, const Reducer& reducer, std::int64_t first,
                   std::int64_t count) {
     Buffers buffers = of_local_ranks(first, count, [&](std::int32_t, std::vector<double>& own) {
-      for (double& v : own) v = reducer.kept(reducer.term(v));
+      for (double& v : own)
+        v = reducer.kept(engine_.averages() ? round_to(reducer.compute, v) : reducer.term(v));
     });
     engine_.run(schedule, reducer, buffers);
     Results results = gathered(std::move(buffers));
@@ -206,6 +207,7 @@ class Check {
       r.op = whose.op;
       r.ranks = whose.ranks;
       r.schedule = whose.schedule;
+      r.contract += engine_.settings();
       records_.push_back(std::move(r));
     }
     if (results.size() > 1)

@@ -1,7 +1,5 @@
 #include "distributed/check_table.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <map>
 #include <tuple>
@@ -89,12 +87,12 @@ std::string checks_table(std::span<const Record> records, const Terminal& termin
       const bool tells =
           r->verdict != Verdict::within && !r->reason.empty() &&
           (r->verdict != Verdict::skipped || part.empty() || part == "nonfinite" || part == "mean");
-      if (tells)
-        text +=
-            printable(fmt::format("{} {} {}{}{}: {}", r->op, r->precision, std::get<2>(key_of(*r)),
-                                  part.empty() ? "" : ", ", part, r->reason),
-                      terminal.unicode) +
-            "\n";
+      if (!tells) continue;
+      std::string words = r->op;
+      for (const std::string& word : {r->precision, std::get<2>(key_of(*r))})
+        words += word.empty() ? "" : " " + word;
+      words += part.empty() ? ": " : ", " + std::string(part) + ": ";
+      text += printable(words + r->reason, terminal.unicode) + "\n";
     }
   return text;
 }

@@ -29,6 +29,10 @@ class Engine {
   virtual std::string version() const = 0;
   virtual std::vector<std::pair<std::string, std::string>> environment() const = 0;
 
+  virtual std::string device() const { return "cpu"; }
+  /// What else its contract names, to stand behind it: ", NCCL_ALGO=Ring".
+  virtual std::string settings() const { return {}; }
+
   virtual std::int32_t ranks() const = 0;
   /// Ranks [first, first + local) live in this process.
   virtual std::int32_t first_rank() const { return 0; }
@@ -36,6 +40,8 @@ class Engine {
 
   /// Is the order of additions the schedule's? Else a library chooses it.
   virtual bool keeps_order() const { return true; }
+  /// Does it divide by itself, where a mean divides before? Then it is given what is not divided.
+  virtual bool averages() const { return false; }
 
   /// Every local rank's elements in, results out; every process calls it. Ranks from
   /// schedule.ranks on, where that is less than all, take no part. Throws ProviderFailure, which

@@ -17,7 +17,7 @@ class EngineProvider final : public Provider {
 
   std::string name() const override { return engine_.name(); }
   std::string version() const override { return engine_.version(); }
-  std::string device() const override { return "cpu"; }
+  std::string device() const override { return engine_.device(); }
   std::vector<std::pair<std::string, std::string>> environment() const override {
     return engine_.environment();
   }

@@ -9,7 +9,8 @@ namespace opbound {
 
 struct Launched {
   std::int32_t rank = 0, size = 1;
-  std::string by;  ///< "mpirun", "srun", "torchrun"
+  std::int32_t local_rank = 0;  ///< among those of its machine; 0 where nobody says
+  std::string by;               ///< "mpirun", "srun", "torchrun"
 };
 
 /// From the variables of Open MPI, of MPICH and Intel MPI (PMI), of a step of Slurm, or from RANK

@@ -1,35 +1,20 @@
 #include "distributed/mpi.hpp"
 
-#include <dlfcn.h>
-
 #include <cstdio>
-#include <filesystem>
 
 #include "distributed/engines/mpi_transport.hpp"
+#include "distributed/module.hpp"
 #include "ops/provider.hpp"
 
 namespace opbound {
 namespace {
 
-/// The module of this name in the program's folder or the one above it, where tests are.
-std::string module_file(const std::string& name) {
-  std::error_code ignored;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  for (const auto& folder : {program, program.parent_path()})
-    if (std::filesystem::exists(folder / name, ignored)) return (folder / name).string();
-  throw Unavailable("mpi: this build has no " + name);
-}
-
 /// MPI from its start to its end, which come once in a process.
 class Mpi {
  public:
   Mpi() {
-    // MPI's own modules look for its symbols among those of all libraries
-    void* module = dlopen(module_file("libopbound_mpi.so").c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (module == nullptr) throw Unavailable(std::string("mpi: ") + dlerror());
-    void* symbol = dlsym(module, "opbound_mpi_start");
-    if (symbol == nullptr) throw Unavailable(std::string("mpi: ") + dlerror());
-    if (const char* error = reinterpret_cast<StartMpi>(symbol)(&transport_))
+    void* start = open_module("mpi", "libopbound_mpi.so", "opbound_mpi_start");
+    if (const char* error = reinterpret_cast<StartMpi>(start)(&transport_))
       throw ProviderFailure(std::string("mpi: ") + error);
   }
   Mpi(const Mpi&) = delete;

@@ -59,7 +59,7 @@ struct Fault {
 
 inline Fault in_messages(std::string_view name, std::string_view what, std::string_view part,
                          std::function<CollectiveSpec()> spec,
-                         std::function<void(Letter&)> tamper) {
+                         const std::function<void(Letter&)>& tamper) {
   return {name, what, part, std::move(spec), [tamper](bool is_planted) {
             WorldOptions options;
             if (is_planted) options.tamper = tamper;
@@ -67,7 +67,7 @@ inline Fault in_messages(std::string_view name, std::string_view what, std::stri
           }};
 }
 inline Fault in_ranks(std::string_view name, std::string_view what, std::string_view part,
-                      std::function<CollectiveSpec()> spec, FaultyWorld::Run run) {
+                      std::function<CollectiveSpec()> spec, const FaultyWorld::Run& run) {
   return {name, what, part, std::move(spec), [run](bool is_planted) -> std::unique_ptr<Engine> {
             if (is_planted) return std::make_unique<FaultyWorld>(8, run);
             return std::make_unique<World>(8);

@@ -11,6 +11,7 @@
 #include "distributed/check_table.hpp"
 #include "distributed/launch.hpp"
 #include "distributed/mpi.hpp"
+#include "distributed/nccl.hpp"
 #include "distributed/scale.hpp"
 #include "distributed/world.hpp"
 #include "reports/error.hpp"
@@ -27,13 +28,13 @@
 namespace opbound {
 namespace {
 
-const std::vector<std::string> engine_names{"world", "mpi", "mpi_library"};
+const std::vector<std::string> engine_names{"world", "mpi", "mpi_library", "nccl"};
 
 struct Options {
   std::vector<std::string> collectives, orders, precisions{"fp32", "bf16:fp32:bf16"}, attributes;
   std::vector<std::string> tensors, unwaited;
   std::string engine, input = "normal", out;
-  std::int32_t ranks = 1024;
+  std::int32_t ranks = 0;  ///< 0: as many as the engine has
   std::int64_t size = 256;
   std::uint64_t seed = 1;
   double lost = 0;
@@ -146,6 +147,7 @@ std::vector<CollectiveSpec> cases_of(const Options& options, const Engine& engin
 std::unique_ptr<Engine> engine_of(const Options& options, const std::string& name) {
   if (name == "mpi") return mpi_engine();
   if (name == "mpi_library") return mpi_library_engine();
+  if (name == "nccl") return nccl_engine(options.ranks, options.unwaited);
   WorldOptions w;
   w.seed = options.seed;
   w.lost = options.lost;
@@ -169,14 +171,15 @@ std::vector<Record> absent(Verdict verdict, const std::string& engine, const cha
 void require_all_ranks(const Engine& engine, const std::string& name) {
   const std::optional<Launched> rank = launched();
   if (name != "world" && rank && rank->size != engine.ranks())
-    throw ProviderFailure(fmt::format("{} started {} ranks, of which MPI knows {}", rank->by,
-                                      rank->size, engine.ranks()));
+    throw ProviderFailure(fmt::format("{} started {} ranks, of which {} knows {}", rank->by,
+                                      rank->size, engine.name(), engine.ranks()));
 }
 
 int collective_by(const Options& options, const std::string& name) {
   std::vector<Record> records;
   std::unique_ptr<Engine> engine;
-  bool is_first = true;
+  const std::optional<Launched> rank = launched();
+  bool is_first = !rank || name == "world" || rank->rank == 0;
   try {
     engine = engine_of(options, name);
     is_first = engine->first_rank() == 0;
@@ -280,15 +283,17 @@ int collective_by_ranks(const Options& options) {
   return summary.exit_code();
 }
 
-int collective(const Options& options) {
+int collective(Options options) {
   const std::optional<Launched> rank = launched();
   const std::string name = !options.engine.empty() ? options.engine : rank ? "mpi" : "world";
+  if (name == "world" && options.ranks == 0) options.ranks = 1024;
   try {
     place_of(name, engine_names, "--engine");
     if (options.by_ranks && name != "world")
       throw InputError("--by-ranks", "engine " + name, "world, whose number of ranks is free");
-    cases_of(options, World(options.ranks));  // what is wrong is wrong before a rank waits
-    if (options.dead_rank >= options.ranks)
+    cases_of(options,
+             World(std::max(options.ranks, 1)));  // what is wrong is wrong before a rank waits
+    if (name == "world" && options.dead_rank >= options.ranks)
       throw InputError("--dead-rank", std::to_string(options.dead_rank),
                        "a rank below --ranks, " + std::to_string(options.ranks));
     for (const std::string& t : options.unwaited)
@@ -310,9 +315,11 @@ int collective(const Options& options) {
 }
 
 void add_world_options(CLI::App& command, Options& options) {
-  command.add_option("--ranks", options.ranks, "Simulated ranks")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+  command
+      .add_option("--ranks", options.ranks,
+                  "Simulated ranks, 1024 if not given; of nccl: GPUs of this process, all if not "
+                  "given")
+      ->check(CLI::Range(1, 1 << 20));
   command.add_flag("--by-ranks", options.by_ranks,
                    "Error and bound against the number of ranks, from 2 to --ranks");
   command
@@ -343,10 +350,9 @@ void add_collective(CLI::App& program, Action& chosen) {
                    "all_reduce, reduce_scatter, all_gather, broadcast; all of them if none")
       ->type_name("NAME");
   command
-      ->add_option(
-          "--engine", options->engine,
-          "world: simulated ranks; mpi: MPI moves, opbound adds; mpi_library: MPI adds, in "
-          "any order. mpi if a launcher's variables are set, else world")
+      ->add_option("--engine", options->engine,
+                   "world: simulated ranks; mpi: MPI moves, opbound adds; mpi_library and nccl: "
+                   "these add, in any order. mpi if a launcher's variables are set, else world")
       ->type_name("NAME");
   command->add_option("--order", options->orders, "ring, balanced_tree, ...; all of them if none")
       ->type_name("NAME")
