@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "distributed/launch.hpp"
+#include "distributed/shard.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/progress.hpp"
@@ -31,8 +33,11 @@ struct Options {
   std::string agreement = "outputs";
   double seconds = PluginOptions{}.seconds;
   std::int64_t probes = 100000;
-  bool quiet = false, reveals = false;
+  bool quiet = false, reveals = false, is_alone = false;
 };
+
+/// Ranks whose part of the run has not begun so much after rank 0 ended are lost.
+constexpr double shard_seconds = 600;
 
 /// Says of a word that names no file what to type instead; what is wrong with a path, its reader
 /// says.
@@ -135,18 +140,97 @@ std::string tables_of(const std::vector<Record>& records) {
   return (failing.empty() ? "" : error_table(failing, as) + "\n") + overview_table(records, as);
 }
 
+// ---- the same over ranks
+
+Agreement agreement_of(const Options& options) {
+  return static_cast<Agreement>(
+      std::find(agreement_names.begin(), agreement_names.end(), options.agreement) -
+      agreement_names.begin());
+}
+
+/// The GPU of this rank on its machine, where the device is "cuda" and there are as many.
+std::string device_of(const Options& options, const Launched& rank) {
+  if (options.device != "cuda" || rank.local_rank == 0) return options.device;
+  const std::string own = "cuda:" + std::to_string(rank.local_rank);
+  return own_provider(own)->absence().empty() ? own : options.device;
+}
+
+/// Runs every `ranks`-th case from the rank's on into its part file.
+int run_part(const Options& options, const Launched& rank, const ShardName& name) {
+  const std::string device = device_of(options, rank);
+  const Providers providers = named_providers(options.providers, device, options.seconds);
+  const std::vector<Job> jobs = jobs_of(providers, options);
+  ShardWriter part(name);
+  std::size_t place = 0;
+  for (const Job& job : jobs)
+    for (const CaseSpec& spec : job.cases)
+      if (rank.rank == 0) part.announce(place++, record_of(spec, job.provider));
+  const InterruptNoted interrupt;
+  place = 0;
+  for (const Job& job : jobs)
+    for (const CaseSpec& spec : job.cases) {
+      if (InterruptNoted::has_come()) break;
+      const std::size_t own = place++;
+      if (own % static_cast<std::size_t>(rank.size) != static_cast<std::size_t>(rank.rank))
+        continue;
+      part.write(own, run_case(spec, job.provider, agreement_of(options),
+                               options.reveals ? options.probes : 0));
+    }
+  if (InterruptNoted::has_come()) part.note("interrupted");
+  if (rank.rank == 0 && lacks_required(options.required, device, providers)) part.note("lacks");
+  part.end();
+  return exit_clean;
+}
+
+/// The same in a process of its own; what is wrong with the user's words, rank 0 says.
+int run_part_apart(const Options& options, const Launched& rank, const ShardName& name) {
+  return in_child([&] {
+    try {
+      return run_part(options, rank, name);
+    } catch (const std::exception& e) {
+      const bool is_input = dynamic_cast<const InputError*>(&e) != nullptr;
+      if (rank.rank == 0 || !is_input) std::fprintf(stderr, "opbound: %s\n", e.what());
+      return is_input ? static_cast<int>(exit_bad_use) : 1;
+    }
+  });
+}
+
+int run_over_ranks(const Options& options, const Launched& rank) {
+  const ShardName name = shard_name(options.out, rank.rank, rank.size);
+  const InterruptNoted interrupt;
+  const int code = run_part_apart(options, rank, name);
+  if (rank.rank != 0) return exit_clean;  // rank 0 tells
+  if (code == exit_bad_use) return code;
+  const Merged merged = merge_shards(name, shard_seconds);
+  for (const std::int32_t lost : merged.lost)
+    std::fprintf(stderr, "opbound: rank %d of %d was lost\n", lost, rank.size);
+  if (merged.records.empty() && !merged.lost.empty()) return exit_found;
+  if (!options.out.empty()) {
+    RecordWriter writer(options.out);
+    for (const Record& r : merged.records) writer.write(r);
+    writer.close();
+  }
+  const Summary summary = summary_of(merged.records);
+  print(options.quiet ? last_line(summary) + "\n" : tables_of(merged.records));
+  const auto has_note = [&](const char* word) {
+    return std::find(merged.notes.begin(), merged.notes.end(), word) != merged.notes.end();
+  };
+  if (has_note("interrupted")) return exit_interrupted;
+  return exit_code(summary.verdicts, summary.allowed_vacuous, has_note("lacks"));
+}
+
 int run(const Options& options) {
+  const std::optional<Launched> rank = launched();
+  if (rank && rank->size > 1 && !options.is_alone) return run_over_ranks(options, *rank);
   const Providers providers = named_providers(options.providers, options.device, options.seconds);
   const std::vector<Job> jobs = jobs_of(providers, options);
   std::optional<RecordWriter> writer;
   if (!options.out.empty()) writer.emplace(options.out);
 
-  const auto agreement = static_cast<Agreement>(
-      std::find(agreement_names.begin(), agreement_names.end(), options.agreement) -
-      agreement_names.begin());
   const InterruptNoted interrupt;
   const std::vector<Record> records =
-      run_jobs(jobs, agreement, options.reveals ? options.probes : 0, writer ? &*writer : nullptr);
+      run_jobs(jobs, agreement_of(options), options.reveals ? options.probes : 0,
+               writer ? &*writer : nullptr);
   if (writer) writer->close();
   const Summary summary = summary_of(records);
   print(options.quiet ? last_line(summary) + "\n" : tables_of(records));
@@ -211,6 +295,8 @@ void add_run(CLI::App& program, Action& chosen) {
   command->add_option("--probes", options->probes, "With so many runs of it for one case at most")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_flag("--alone", options->is_alone,
+                    "Run every case here, although mpirun, srun or torchrun started several ranks");
   command->add_flag("--quiet", options->quiet, "Print the last line only");
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }

@@ -1,0 +1,65 @@
+// A run's cases dealt out to ranks, and their records put together again by rank 0.
+//
+// Ranks share no more than a folder: each writes a part file and holds its lock for as long as it
+// lives, so that rank 0, which waits for the lock, learns of an end and of a death alike. What ran
+// is told by the process that ran it, what did not by rank 0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reports/record.hpp"
+
+namespace opbound {
+
+/// Which run of which rank.
+struct ShardName {
+  std::string stem;  ///< of the part files' names
+  std::string run;   ///< the launcher's word for the job, so that older files are told from ours
+  std::int32_t rank = 0, ranks = 1;
+};
+
+/// Beside the run's record file; in the current folder where it has none.
+ShardName shard_name(const std::string& record_file, std::int32_t rank, std::int32_t ranks);
+
+/// What a rank has run. Throws InputError where the file cannot be written.
+class ShardWriter {
+ public:
+  explicit ShardWriter(const ShardName& name);
+  ~ShardWriter();
+  ShardWriter(const ShardWriter&) = delete;
+  ShardWriter& operator=(const ShardWriter&) = delete;
+
+  /// Rank 0 says of every case what stands for it should its rank be lost.
+  void announce(std::size_t place, const Record& lost);
+  void write(std::size_t place, const std::vector<Record>& records);
+  /// A word for rank 0.
+  void note(const std::string& word);
+  void end();
+
+ private:
+  void put(const std::string& line);
+
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+struct Merged {
+  std::vector<Record> records;     ///< in the order in which one rank would have made them
+  std::vector<std::string> notes;  ///< of rank 0
+  std::vector<std::int32_t> lost;  ///< ranks that did not end
+};
+
+/// Waits for all ranks and takes their part files away. A lost rank's cases are `failed`; with a
+/// note "interrupted" of any rank they are left out. A rank whose file has not come after so many
+/// seconds is lost.
+Merged merge_shards(const ShardName& name, double seconds);
+
+/// Calls work() in a child of this process, which takes nobody with it when it dies. Gives its exit
+/// code, or 128 and the number of the signal that ended it.
+int in_child(const std::function<int()>& work);
+
+}  // namespace opbound
