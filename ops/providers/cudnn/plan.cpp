@@ -25,16 +25,27 @@ fe::DataType_t type_of(int element) {
   }
 }
 
-/// What the frontend says, on one line that is not long.
+/// What the frontend says, on one line that is not long: its first words, and the first reason that
+/// cuDNN gives for one of its engines.
 std::string short_text(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
   const std::string prefix = "[cudnn_frontend] Error: ";
   if (text.rfind(prefix, 0) == 0) text.erase(0, prefix.size());
-  return text.size() <= 300 ? text : text.substr(0, 297) + "...";
+  const std::size_t reason = text.find("Reason: ");
+  const std::size_t end = reason == std::string::npos ? 300 : std::min(text.find('\n'), reason);
+  std::string words = text.substr(0, std::min<std::size_t>(end, 300));
+  if (reason != std::string::npos)
+    words +=
+        "; " + text.substr(reason, std::min<std::size_t>(text.find('\n', reason) - reason, 300));
+  std::replace(words.begin(), words.end(), '\n', ' ');
+  return words;
 }
 
-/// Does an answer while a graph is built say that no kernel takes it?
+/// Does an answer while a graph is built say that no kernel takes it? A kernel that takes it and
+/// cannot be compiled or loaded is a failure.
 bool is_refusal(fe::error_t& answer) {
+  const std::string text = answer.get_message();
+  for (const char* trouble : {"EXECUTION_FAILED", "INTERNAL_ERROR", "ALLOCATION_FAILED"})
+    if (text.find(trouble) != std::string::npos) return false;
   switch (answer.get_code()) {
     case fe::error_code_t::ATTRIBUTE_NOT_SET:  // what the frontend demands of SDPA's tensors
     case fe::error_code_t::GRAPH_NOT_SUPPORTED:
@@ -43,7 +54,7 @@ bool is_refusal(fe::error_t& answer) {
     case fe::error_code_t::INVALID_VALUE:
       return true;
     case fe::error_code_t::CUDNN_BACKEND_API_FAILED:
-      return answer.get_message().find("NOT_SUPPORTED") != std::string::npos;
+      return text.find("NOT_SUPPORTED") != std::string::npos;
     default:
       return false;
   }
