@@ -25,16 +25,16 @@ class ProgramCudnn : public Program {
       GTEST_SKIP() << "built without cuDNN's headers or its frontend's";
   }
 
-  std::vector<Record> records_of(const std::string& suite) {
-    put("suite.toml", suite);
-    const Ran ran = opbound("run suite.toml --device cuda --provider cudnn --out r.jsonl");
+  std::vector<Record> records_of(const std::string& op, const std::string& suite) {
+    put(op + ".toml", suite);
+    const Ran ran = opbound("run " + op + ".toml --device cuda --provider cudnn --out r.jsonl");
     EXPECT_TRUE(ran.code == 0 || ran.code == 1) << ran.err;
     return read_records(path("r.jsonl"));
   }
 };
 
 TEST_F(ProgramCudnn, says_what_it_is) {
-  const std::vector<Record> records = records_of(softmax);
+  const std::vector<Record> records = records_of("softmax", softmax);
   ASSERT_FALSE(records.empty());
   for (const Record& r : records) {
     EXPECT_EQ(r.provider, "cudnn");
@@ -49,7 +49,7 @@ TEST_F(ProgramCudnn, says_what_it_is) {
 
 /// Without a device, or without the library: one reason, in a line, for every check.
 TEST_F(ProgramCudnn, is_skipped_with_a_reason_where_it_cannot_run) {
-  for (const Record& r : records_of(softmax)) {
+  for (const Record& r : records_of("softmax", softmax)) {
     EXPECT_NE(r.verdict, Verdict::failed) << r.reason;
     if (r.verdict != Verdict::skipped) continue;
     EXPECT_TRUE(r.reason.starts_with("cudnn: ")) << r.reason;
@@ -58,9 +58,9 @@ TEST_F(ProgramCudnn, is_skipped_with_a_reason_where_it_cannot_run) {
 }
 
 TEST_F(ProgramCudnn, reads_once_whether_it_has_to_be_deterministic) {
-  put("suite.toml", softmax);
+  put("softmax.toml", softmax);
   const Ran ran = shell("OPBOUND_CUDNN_DETERMINISTIC=1 " OPBOUND_PROGRAM
-                        " run suite.toml --device cuda --provider cudnn --out r.jsonl");
+                        " run softmax.toml --device cuda --provider cudnn --out r.jsonl");
   EXPECT_NE(ran.code, 2) << ran.err;
   const std::vector<Record> records = read_records(path("r.jsonl"));
   ASSERT_FALSE(records.empty());
@@ -71,8 +71,9 @@ TEST_F(ProgramCudnn, reads_once_whether_it_has_to_be_deterministic) {
 
 /// Ops that it has no kernel for are skipped before it is asked.
 TEST_F(ProgramCudnn, lists_its_ops) {
-  for (const Record& r : records_of("op = \"swiglu\"\n[[case]]\nprecision = \"fp32\"\n"
-                                    "shape = [4, 8]\n")) {
+  for (const Record& r : records_of("swiglu",
+                                    "op = \"swiglu\"\n[[case]]\nprecision = \"fp32\"\n"
+                                    "shape = [8]\n")) {
     EXPECT_EQ(r.verdict, Verdict::skipped);
     EXPECT_TRUE(r.reason.starts_with("cudnn: ") || r.reason.starts_with("cudnn lists no kernel"))
         << r.reason;
@@ -83,15 +84,15 @@ TEST_F(ProgramCudnn, lists_its_ops) {
 class ProgramCudnnAbsent : public Program {};
 
 TEST_F(ProgramCudnnAbsent, skips_every_check) {
-  put("suite.toml", softmax);
+  put("softmax.toml", softmax);
   ASSERT_EQ(shell("cp '" OPBOUND_PROGRAM "' alone").code, 0);
-  const Ran ran = shell("./alone run suite.toml --provider cudnn --out r.jsonl");
+  const Ran ran = shell("./alone run softmax.toml --provider cudnn --out r.jsonl");
   EXPECT_EQ(ran.code, 0) << ran.err;
   for (const Record& r : read_records(path("r.jsonl"))) {
     EXPECT_EQ(r.verdict, Verdict::skipped);
     EXPECT_EQ(r.reason, "cudnn: this build has no libopbound_cudnn.so");
   }
-  EXPECT_EQ(shell("./alone run suite.toml --provider cudnn --require cudnn").code, 3);
+  EXPECT_EQ(shell("./alone run softmax.toml --provider cudnn --require cudnn").code, 3);
 }
 
 }  // namespace
