@@ -1,4 +1,5 @@
-// An engine in the place of a provider: what records say of it, and what it keeps to.
+// An engine in the place of a provider: what records say of it, what it keeps to, and its
+// all-reduce as a kernel of the op.
 #pragma once
 
 #include <string>
@@ -10,10 +11,10 @@
 
 namespace opbound {
 
-/// Whose kernel a record says it is, and what it keeps to.
 class EngineProvider final : public Provider {
  public:
-  explicit EngineProvider(const Engine& engine) : engine_(engine) {}
+  explicit EngineProvider(Engine& engine, int order = all_reduce::ring)
+      : engine_(engine), order_(order) {}
 
   std::string name() const override { return engine_.name(); }
   std::string version() const override { return engine_.version(); }
@@ -28,10 +29,14 @@ class EngineProvider final : public Provider {
     c.order = engine_.keeps_order() ? Contract::Order::own : Contract::Order::any;
     return c;
   }
-  void run(const Op&, const Call&) const override {}  // whoever has the engine runs it
+
+  /// The all-reduce of a call whose ranks are the engine's. Every process calls it and gets rank
+  /// 0's result, so that all of them go on in the same way.
+  void run(const Op& op, const Call& call) const override;
 
  private:
-  const Engine& engine_;
+  Engine& engine_;
+  int order_;
 };
 
 }  // namespace opbound

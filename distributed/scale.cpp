@@ -6,6 +6,7 @@
 #include "bounds/reveal.hpp"
 #include "distributed/engine_provider.hpp"
 #include "distributed/world.hpp"
+#include "reports/text.hpp"
 #include "suites/run.hpp"
 
 namespace opbound {
@@ -59,7 +60,7 @@ std::optional<Scaled> scale(CollectiveSpec c, std::int32_t ranks, std::uint64_t 
 
   Tensor& y = prepared.tensors.find("y")->second;
   for (std::int64_t i = 0; i < n; ++i) y.set(i, buffers[0][static_cast<std::size_t>(i)]);
-  const EngineProvider provider(world);
+  const EngineProvider provider(world, c.order);
   Scaled s;
   s.record = judge_case(c.spec, provider, prepared, provider.contract(*c.spec.op, c.spec.declared))
                  .front();
@@ -77,6 +78,29 @@ std::optional<Scaled> scale(CollectiveSpec c, std::int32_t ranks, std::uint64_t 
   s.row.height = height(tree_of(schedule, 0));
   measure(s.row, c.spec, prepared, reducer.wire);
   return s;
+}
+
+std::string scale_table(const std::vector<ScaleRow>& rows, const Terminal& terminal) {
+  Table table({{.title = "ranks", .number = true},
+               {.title = "order"},
+               {.title = "height", .number = true},
+               {.title = "error / u sum|x|", .number = true},
+               {.title = "bound / u sum|x|", .number = true},
+               {.title = "ratio", .number = true},
+               {.title = "verdict"},
+               {.title = "messages", .number = true},
+               {.title = "ticks", .number = true}});
+  for (const ScaleRow& r : rows)
+    table.add_row({{std::to_string(r.ranks)},
+                   {std::string(all_reduce::variants[static_cast<std::size_t>(r.order)].name)},
+                   {std::to_string(r.height)},
+                   {legible(r.error)},
+                   {legible(r.bound)},
+                   {legible(r.ratio)},
+                   {std::string(name_of(r.verdict))},
+                   {legible(static_cast<std::uint64_t>(r.messages))},
+                   {legible(static_cast<std::uint64_t>(r.ticks))}});
+  return table.terminal(terminal);
 }
 
 std::optional<std::int32_t> first_overflow(CollectiveSpec c, double gradient, std::int32_t most) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "distributed/check.hpp"
+#include "reports/table.hpp"
 
 namespace opbound {
 
@@ -31,6 +33,8 @@ struct Scaled {
   Record record;
 };
 std::optional<Scaled> scale(CollectiveSpec collective, std::int32_t ranks, std::uint64_t seed);
+
+std::string scale_table(const std::vector<ScaleRow>& rows, const Terminal& terminal);
 
 /// The smallest number of ranks, up to `most`, at which the sum of equal gradients is no number in
 /// the case's precision; nothing where there is none.

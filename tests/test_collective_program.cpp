@@ -50,6 +50,16 @@ TEST_F(ProgramCollective, a_hundred_thousand_ranks) {
   EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
 }
 
+TEST_F(ProgramCollective, the_order_that_is_found_is_the_schedules) {
+  const Ran ran = opbound("collective all_reduce --ranks 8 --size 61 --precision fp32 --reveal");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  for (const char* order :
+       {"ring: the first element's order (0+(1..7)), as ring; not that of every",
+        "(((0+1)+(2+3))+((4+5)+(6+7))), as balanced_tree; replayed, every bit",
+        "(((0+4)+(2+6))+((1+5)+(3+7))), as halving_doubling; replayed"})
+    EXPECT_TRUE(contains(ran.out, order)) << ran.out;
+}
+
 TEST_F(ProgramCollective, bad_use_is_one_line) {
   EXPECT_TRUE(contains(refusal("collective all_redcue"), "all_reduce?"));
   EXPECT_TRUE(contains(refusal("collective --order rong"), "ring?"));
@@ -131,6 +141,25 @@ TEST_F(ProgramMpi, the_librarys_own_is_judged_in_any_order) {
     EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
     EXPECT_TRUE(contains(ran.out, "exceeds 0, failed 0")) << ran.out;
   }
+}
+
+/// Which ranks of Open MPI's recursive doubling meet first, and where its ring begins.
+TEST_F(ProgramMpi, the_librarys_order_is_found) {
+  const auto order = [&](const char* algorithm) {
+    return mpirun(5,
+                  "collective all_reduce --engine mpi_library --size 61 --precision fp32 --reveal",
+                  std::string("--mca coll_tuned_use_dynamic_rules 1 "
+                              "--mca coll_tuned_allreduce_algorithm ") +
+                      algorithm)
+        .out;
+  };
+  const std::string doubling = order("3"), ring = order("4");
+  EXPECT_TRUE(contains(doubling,
+                       "first element's order ((0..2)+(3+4)), of no schedule here; "
+                       "replayed, every bit of 488 elements"))
+      << doubling;
+  EXPECT_TRUE(contains(ring, "as ring")) << ring;
+  EXPECT_TRUE(contains(ring, "not that of every element")) << ring;
 }
 
 TEST_F(ProgramMpi, bad_use_is_told_by_one_rank) {

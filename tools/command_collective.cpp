@@ -12,6 +12,7 @@
 #include "distributed/launch.hpp"
 #include "distributed/mpi.hpp"
 #include "distributed/nccl.hpp"
+#include "distributed/revealed.hpp"
 #include "distributed/scale.hpp"
 #include "distributed/world.hpp"
 #include "reports/error.hpp"
@@ -30,6 +31,8 @@ namespace {
 
 const std::vector<std::string> engine_names{"world", "mpi", "mpi_library", "nccl"};
 
+constexpr std::int64_t most_probes = 100000;
+
 struct Options {
   std::vector<std::string> collectives, orders, precisions{"fp32", "bf16:fp32:bf16"}, attributes;
   std::vector<std::string> tensors, unwaited;
@@ -40,7 +43,7 @@ struct Options {
   double lost = 0;
   std::int32_t dead_rank = -1, dead_round = 0;
   std::vector<double> overflow{1000, 100};
-  bool by_ranks = false, quiet = false;
+  bool by_ranks = false, quiet = false, reveals = false;
 };
 
 /// The place of a word in a list. InputError with the list for any other.
@@ -175,8 +178,24 @@ void require_all_ranks(const Engine& engine, const std::string& name) {
                                       rank->size, engine.name(), engine.ranks()));
 }
 
+/// Sums only: the order of a minimum changes no value, and partial sums that are stored elsewhere
+/// than where they are added cannot be replayed.
+std::string order_line(const CollectiveSpec& c, Engine& engine) {
+  const auto a = from_bytes<all_reduce::Attributes>(c.spec.attributes);
+  if (c.collective != Collective::all_reduce || a.reduction != all_reduce::Reduction::sum ||
+      a.hop != all_reduce::Hop::compute || !refusal(schedule_of(c)).empty())
+    return "";
+  const RevealedOrder found = reveal_order(c, engine, most_probes);
+  return fmt::format("{} {}: {}\n", name_of(c.spec.precision),
+                     engine.keeps_order()
+                         ? all_reduce::variants[static_cast<std::size_t>(c.order)].name
+                         : engine.name(),
+                     to_string(found));
+}
+
 int collective_by(const Options& options, const std::string& name) {
   std::vector<Record> records;
+  std::string orders;
   std::unique_ptr<Engine> engine;
   const std::optional<Launched> rank = launched();
   bool is_first = !rank || name == "world" || rank->rank == 0;
@@ -189,6 +208,7 @@ int collective_by(const Options& options, const std::string& name) {
     if (is_first) progress.emplace(cases.size(), "opbound collective");
     for (const CollectiveSpec& c : cases) {
       for (Record& r : check_collective(c, *engine)) records.push_back(std::move(r));
+      if (options.reveals) orders += order_line(c, *engine);
       if (progress) progress->advance();
     }
   } catch (const Unavailable& e) {
@@ -203,34 +223,12 @@ int collective_by(const Options& options, const std::string& name) {
     writer.close();
   }
   const Summary summary = summary_of(records);
-  print((options.quiet ? "" : checks_table(records, Terminal::of(1))) + last_line(summary) + "\n");
+  print((options.quiet ? "" : checks_table(records, Terminal::of(1)) + orders) +
+        last_line(summary) + "\n");
   return summary.exit_code();
 }
 
 // ---- against the number of ranks
-
-std::string scale_text(const std::vector<ScaleRow>& rows) {
-  Table table({{.title = "ranks", .number = true},
-               {.title = "order"},
-               {.title = "height", .number = true},
-               {.title = "error / u sum|x|", .number = true},
-               {.title = "bound / u sum|x|", .number = true},
-               {.title = "ratio", .number = true},
-               {.title = "verdict"},
-               {.title = "messages", .number = true},
-               {.title = "ticks", .number = true}});
-  for (const ScaleRow& r : rows)
-    table.add_row({{std::to_string(r.ranks)},
-                   {std::string(all_reduce::variants[static_cast<std::size_t>(r.order)].name)},
-                   {std::to_string(r.height)},
-                   {legible(r.error)},
-                   {legible(r.bound)},
-                   {legible(r.ratio)},
-                   {std::string(name_of(r.verdict))},
-                   {legible(static_cast<std::uint64_t>(r.messages))},
-                   {legible(static_cast<std::uint64_t>(r.ticks))}});
-  return table.terminal(Terminal::of(1));
-}
 
 /// The numbers of ranks at which equal gradients overflow, in one line for each order.
 std::string overflow_text(const Options& options) {
@@ -268,7 +266,7 @@ int collective_by_ranks(const Options& options) {
       progress.advance();
     }
     text += fmt::format("{}, {} elements, {}\n", precision, options.size, options.input);
-    text += scale_text(rows) + "\n";
+    text += scale_table(rows, Terminal::of(1)) + "\n";
     rows.clear();
   }
   progress.clear();
@@ -380,6 +378,8 @@ void add_collective(CLI::App& program, Action& chosen) {
       ->type_name("NAME=ELEMENTS")
       ->allow_extra_args(false);
   add_world_options(*command, *options);
+  command->add_flag("--reveal", options->reveals,
+                    "Find the order in which an all-reduce adds its ranks, by probing it");
   command->add_option("--out", options->out, "Append the records to this file")
       ->type_name("FILE.jsonl");
   command->add_flag("--quiet", options->quiet, "Print the last line only");
