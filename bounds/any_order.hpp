@@ -42,7 +42,7 @@ class ExactInAnyOrder {
 /// Sums bounded for every order: |fl(sum x') - sum x'| <= (n - 1) u sum |x'|, without restriction
 /// on n (Jeannerod and Rump 2013, "Improved error bounds for inner products in floating-point
 /// arithmetic"), x' being another execution's terms, |x'| <= |x| + spread.
-struct AnyOrderTeam {
+struct AnyOrderTeam : OneByOne {
   template <class F>
   auto sum(std::int64_t n, F term) const {
     using T = decltype(term(std::int64_t{0}));

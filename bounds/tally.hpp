@@ -116,6 +116,13 @@ OPBOUND_HD constexpr std::int64_t runs_of(std::int64_t count) {
   return (count + run_length - 1) / run_length;
 }
 
+/// A sweep's runs of elements are longer: lanes merge less often what each has seen.
+inline constexpr std::int64_t sweep_run_length = 1 << 15;
+
+OPBOUND_HD constexpr std::int64_t sweep_runs_of(std::int64_t count) {
+  return (count + sweep_run_length - 1) / sweep_run_length;
+}
+
 /// term(i) of the elements of one run.
 template <class Team, class F>
 OPBOUND_HD Tally tally_run(const Team& team, std::int64_t run, std::int64_t count, F term) {

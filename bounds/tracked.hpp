@@ -145,7 +145,7 @@ namespace detail {
 /// 0 times a number of either sign is a zero of either sign, and dividing by it gives either
 /// infinity: a radius that is all but 0 tells it from an exact 0.
 template <class T, class K>
-OPBOUND_HD double unknown_zero(Tracked<T, K> a, Tracked<T, K> b) {
+OPBOUND_RARE OPBOUND_HD double unknown_zero(Tracked<T, K> a, Tracked<T, K> b) {
   const bool is_known =
       (has_certain_sign(a) || is_exact_zero(a)) && (has_certain_sign(b) || is_exact_zero(b));
   return is_known ? 0 : 0x1p-1074;
@@ -156,10 +156,15 @@ OPBOUND_HD double unknown_zero(Tracked<T, K> a, Tracked<T, K> b) {
 template <class T, class K>
 OPBOUND_HD Propagated propagate_product(Tracked<T, K> a, Tracked<T, K> b) {
   const auto combined = [](double x, double y, double ex, double ey) {
+    const double sum = x * ey + y * ex + ex * ey;
+    if (sum > 0x1p-958 && sum < infinite) return sum;  // far above what underflowed in it
+    if (ex == 0 && ey == 0) return 0.0;
     if (!(ex < infinite && ey < infinite)) return infinite;
     return times(x, ey) + times(y, ex) + times(ex, ey);
   };
-  return {combined(a.far(), b.far(), a.radius, b.radius) + unknown_zero(a, b),
+  const double radius = combined(a.far(), b.far(), a.radius, b.radius);
+  const bool is_exact = a.radius == 0 && b.radius == 0 && a.spread == 0 && b.spread == 0;
+  return {radius > 0 || is_exact ? radius : unknown_zero(a, b),
           K::foreign ? combined(a.size(), b.size(), a.spread, b.spread) : 0};
 }
 }  // namespace detail
@@ -172,7 +177,7 @@ OPBOUND_APART OPBOUND_HD Tracked<T, K> operator*(Tracked<T, K> a, Tracked<T, K> 
     return detail::overflowed_product(product, a, b);
   }
   LocalError local = Facts<T>::multiply;
-  if (to_double(product) == 0)  // what underflows errs by itself, theirs too if it is as small
+  if (to_double(product) == 0) [[unlikely]]  // what underflows errs by itself, as theirs may
     local.absolute = min(local.absolute, detail::up(detail::times(a.far(), b.far())));
   return detail::finish<T, K>(product, detail::propagate_product(a, b), local, local,
                               Facts<T>::exact_product(a.value, b.value, product));

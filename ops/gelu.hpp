@@ -46,7 +46,7 @@ struct gelu {
   /// not cancel.
   template <class R>
   OPBOUND_HD static R gate(const Attributes& a, R x) {
-    if (a.approximate == Approximate::none) return erfc(-(x * sqrt(from<R>(0.5)))) / from<R>(2.0);
+    if (a.approximate == Approximate::none) return from<R>(0.5) * erfc(-(x * sqrt(from<R>(0.5))));
     const R two_t = twice_tanh_argument(x);
     const R one = from<R>(1.0);
     if (!is_negative(x)) return one / (one + exp(-two_t));

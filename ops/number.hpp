@@ -101,6 +101,7 @@ OPBOUND_HD bool takes_negative_form(T x) {
 /// x as it is read again after it was stored in format f: rounded there, unchanged over the reals.
 template <std::floating_point T>
 OPBOUND_HD T stored_in(const Format& f, T x) {
+  if (f.kind == Kind::fp64) return x;
   return static_cast<T>(round_to(f, static_cast<double>(x)));
 }
 

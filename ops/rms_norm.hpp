@@ -57,7 +57,7 @@ struct rms_norm::forward {
 
   struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 2> outputs{y, rstd};
-    static constexpr bool keeps_up_with_memory = true;
+    static constexpr std::int64_t remembered(const Sizes& sizes) { return sizes[1]; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<rms_norm>& p, const Io& io,
@@ -82,14 +82,16 @@ struct rms_norm::forward {
                                   std::int64_t row) {
       const Attributes& a = p.attributes;
       const std::int64_t n = p.sizes[1], first = row * n;
-      const auto load = [&](std::int64_t j) { return io.get(x, first + j); };
+      const auto load = team.remember(n, [&](std::int64_t j) { return io.get(x, first + j); });
       const T squares = team.sum(n, [&](std::int64_t j) { return load(j) * load(j); });
       const T eps = stored_in(a.eps_format, from<T>(a.eps));
       const T factor = rsqrt(norm_mean(p.variant == reciprocal, squares, n) + eps);
-      team.map(n, [&](std::int64_t j) {
-        const T xhat = stored_in(a.xhat_format, load(j) * factor);
-        io.put(y, first + j,
-               a.weight ? xhat * norm_weight(a.weight_offset, io.get(gamma, j)) : xhat);
+      with_storing(a.xhat_format, [&](const auto& stored) {
+        const auto value = [&](std::int64_t j) {
+          const T xhat = stored(load(j) * factor);
+          return a.weight ? xhat * norm_weight(a.weight_offset, io.get(gamma, j)) : xhat;
+        };
+        team.store(n, value, [&](std::int64_t j, T out) { io.put(y, first + j, out); });
       });
       team.map(1, [&](std::int64_t) { io.put(rstd, row, factor); });
     }

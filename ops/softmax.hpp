@@ -49,7 +49,7 @@ struct softmax::forward {
 
   struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{y};
-    static constexpr bool keeps_up_with_memory = true;
+    static constexpr std::int64_t remembered(const Sizes& sizes) { return sizes[1]; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<softmax>& p, const Io& io,
@@ -81,18 +81,18 @@ struct softmax::forward {
         s = state.sum;
       } else {
         top = pivot(team.max(n, value));
-        s = team.sum(n, [&](std::int64_t j) { return exp(value(j) - top); });
       }
+      const auto power = team.remember(n, [&](std::int64_t j) { return exp(value(j) - top); });
+      if (p.variant != online) s = team.sum(n, power);
       const bool subtracts_log = p.attributes.log && p.variant != log_of_softmax;
       const T factor = p.variant == reciprocal ? from<T>(1.0) / s : subtracts_log ? log(s) : s;
-      team.map(n, [&](std::int64_t j) {
-        const T d = value(j) - top;
-        io.put(y, first + j,
-               subtracts_log                 ? d - factor
-               : p.variant == reciprocal     ? exp(d) * factor
-               : p.variant == log_of_softmax ? log(exp(d) / factor)
-                                             : exp(d) / factor);
-      });
+      const auto result = [&](std::int64_t j) {
+        return subtracts_log                 ? (value(j) - top) - factor
+               : p.variant == reciprocal     ? power(j) * factor
+               : p.variant == log_of_softmax ? log(power(j) / factor)
+                                             : power(j) / factor;
+      };
+      team.store(n, result, [&](std::int64_t j, T out) { io.put(y, first + j, out); });
     }
 
     /// The state after one element: nothing for a masked one, NaN for what has no exp(x - x).

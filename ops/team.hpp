@@ -10,10 +10,13 @@
 //
 // `map` is not collective: between a map that writes and whoever reads what other lanes wrote
 // stands a `barrier`.
+//
+// `remember` changes no bit: what a kernel would compute twice for a lane may be looked up.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "ops/number.hpp"
 #include "ops/portable.hpp"
@@ -57,8 +60,25 @@ inline constexpr int team_width = 128;
 template <class T>
 inline constexpr int widest_lane = 4 * sizeof(T);
 
+/// What a team does without memory of its own, one element after the other.
+struct OneByOne {
+  /// f, whose values a team may keep for the lanes that ask again; here they are computed again.
+  /// Collective; what was remembered before is forgotten. A lane asks for the elements that
+  /// `reduce`, `map` and `store` give it.
+  template <class F>
+  OPBOUND_HD F remember(std::int64_t, F f) const {
+    return f;
+  }
+  /// put(i, value(i)) for every i. Values of several elements may be computed before any is put,
+  /// so none may hang on another's.
+  template <class F, class Put>
+  OPBOUND_HD void store(std::int64_t n, F value, Put put) const {
+    for (std::int64_t i = 0; i < n; ++i) put(i, value(i));
+  }
+};
+
 /// What one lane does alone: the same on the host and on the device.
-struct LaneSums {
+struct LaneSums : OneByOne {
   template <class F>
   OPBOUND_HD auto serial_sum(std::int64_t n, F term) const {
     using T = decltype(term(std::int64_t{0}));
@@ -150,6 +170,12 @@ struct DeviceTeam : LaneSums {
   }
   __device__ void barrier() const { __syncthreads(); }
 
+  /// In groups, so that the loads of several elements are under way at the same time.
+  template <class F, class Put>
+  __device__ void store(std::int64_t n, F value, Put put) const {
+    grouped<4>(n, value, put);
+  }
+
   template <class Kind, class F>
   __device__ auto reduce(std::int64_t n, F term) const {
     using T = decltype(term(std::int64_t{0}));
@@ -163,14 +189,69 @@ struct DeviceTeam : LaneSums {
       for (std::int64_t i = t + W; i < n; i += W) value = Kind::combine(value, term(i));
       lane[t] = value;
     }
-    for (int s = W / 2; s > 0; s /= 2) {
+    constexpr bool shuffles = std::is_floating_point_v<T> && W >= warp;
+    for (int s = W / 2; s >= (shuffles ? warp : 1); s /= 2) {
       __syncthreads();
       if (t < s && t + s < active) lane[t] = Kind::combine(lane[t], lane[t + s]);
     }
+    if constexpr (shuffles) combine_in_warp<Kind>(lane, active);
     __syncthreads();
     const T result = lane[0];
     __syncthreads();  // nobody may start the next reduction while someone still reads this one
     return result;
+  }
+
+ protected:
+  /// put(i, value(i)) of this lane's elements, `size` values computed before any of them is put.
+  template <int size, class F, class Put>
+  __device__ static void grouped(std::int64_t n, F value, Put put) {
+    std::int64_t i = threadIdx.x;
+    for (; i + (size - 1) * W < n; i += size * W) {
+      decltype(value(i)) values[size];
+#pragma unroll
+      for (int k = 0; k < size; ++k) values[k] = value(i + k * W);
+#pragma unroll
+      for (int k = 0; k < size; ++k) put(i + k * W, values[k]);
+    }
+    for (; i < n; i += W) put(i, value(i));
+  }
+
+ private:
+  static constexpr int warp = 32;
+
+  /// The steps s = 16, 8, ..., 1 of the order, in the first warp, whose lanes wrote what they read.
+  template <class Kind, class T>
+  __device__ static void combine_in_warp(T* lane, int active) {
+    const int t = static_cast<int>(threadIdx.x);
+    if (t >= warp) return;
+    T value = t < active ? lane[t] : T{};
+#pragma unroll
+    for (int s = warp / 2; s > 0; s /= 2) {
+      const T other = __shfl_down_sync(~0U, value, static_cast<unsigned>(s));
+      if (t < s && t + s < active) value = Kind::combine(value, other);
+    }
+    if (t == 0) lane[0] = value;
+  }
+};
+
+/// A DeviceTeam with shared memory for all that a kernel remembers.
+template <class T>
+struct RememberingTeam : DeviceTeam<team_width, widest_lane<T>> {
+  T* memory;
+
+  __device__ RememberingTeam(void* shared, T* values)
+      : DeviceTeam<team_width, widest_lane<T>>(shared), memory(values) {}
+
+  struct Remembered {
+    const T* values;
+    __device__ T operator()(std::int64_t i) const { return values[i]; }
+  };
+
+  /// Each lane keeps its own elements, so nobody waits.
+  template <class F>
+  __device__ Remembered remember(std::int64_t n, F f) const {
+    this->template grouped<8>(n, f, [this](std::int64_t i, T value) { memory[i] = value; });
+    return {memory};
   }
 };
 #endif

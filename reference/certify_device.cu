@@ -48,7 +48,7 @@ std::vector<JudgedElement> elements_at(const JudgedOutput& judged,
 void tally_all(const JudgedOutput& judged, FirstRung& to) {
   const std::int64_t count = judged.view.count();
   if (count == 0) return;
-  cuda::DeviceTally found(count, static_cast<std::uint64_t>(count));
+  cuda::DeviceTally found(runs_of(count), static_cast<std::uint64_t>(count));
   tally_elements<<<cuda::grid_of(runs_of(count)), team_width>>>(judged, count, found.from_run(0));
   OPBOUND_CUDA_CHECK(cudaGetLastError());
   found.read(to);

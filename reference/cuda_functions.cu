@@ -75,7 +75,7 @@ JudgedElement worst_element(const CudaFunctionInfo& f, std::int64_t bits) {
 FirstRung sweep_cuda_function(const CudaFunctionInfo& f, const SweepProgress& progress) {
   const std::int64_t count = std::int64_t{1} << f.format.bits();
   const cuda::Memory got = cuda::memory_for<float>(std::min(slice, count));
-  cuda::DeviceTally found(count, sweep_open_room);
+  cuda::DeviceTally found(runs_of(count), sweep_open_room);
   FirstRung o{};
   // the bound is of the result itself, so no further rounding is asked for
   o.judge = {{f.format, false}, false, fp64_doubt_ulp};

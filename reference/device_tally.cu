@@ -23,10 +23,10 @@ __global__ void __launch_bounds__(team_width)
 
 }  // namespace
 
-DeviceTally::DeviceTally(std::int64_t count, std::uint64_t open_room)
-    : count_(count),
+DeviceTally::DeviceTally(std::int64_t runs, std::uint64_t open_room)
+    : runs_(runs),
       open_room_(open_room),
-      tallies_(memory_for<Tally>(runs_of(count))),
+      tallies_(memory_for<Tally>(runs)),
       counters_(memory_for<std::uint64_t>(entries + 1)),
       open_(memory_for<std::int64_t>(static_cast<std::int64_t>(open_room))) {
   counters_.clear();
@@ -41,7 +41,7 @@ TallyResult DeviceTally::from_run(std::int64_t first) const {
 Tally DeviceTally::merged() const {
   std::vector<Memory> levels;
   const Tally* from = tallies_.as<Tally>();
-  std::int64_t left = runs_of(count_);
+  std::int64_t left = runs_;
   while (left > 1) {
     const std::int64_t runs = runs_of(left);
     Tally* const to = levels.emplace_back(memory_for<Tally>(runs)).as<Tally>();

@@ -10,8 +10,8 @@ namespace opbound::cuda {
 /// The tallies of one output's runs and what is counted beside them, in device memory.
 class DeviceTally {
  public:
-  /// Of `count` elements, `open_room` of which may be left open.
-  DeviceTally(std::int64_t count, std::uint64_t open_room);
+  /// Of `runs` runs, `open_room` of whose elements may be left open.
+  DeviceTally(std::int64_t runs, std::uint64_t open_room);
 
   /// Where run `first` and those after it go.
   TallyResult from_run(std::int64_t first) const;
@@ -23,7 +23,7 @@ class DeviceTally {
  private:
   Tally merged() const;
 
-  std::int64_t count_;
+  std::int64_t runs_;
   std::uint64_t open_room_;
   Memory tallies_, counters_, open_;
 };

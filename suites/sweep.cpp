@@ -84,18 +84,18 @@ std::vector<int> swept_outputs(const CaseSpec& spec) {
 
 FirstRung sweep_on_host(const Op& op, const Sweep& sweep, int output, std::int64_t count,
                         const SweepProgress& progress) {
-  constexpr std::int64_t slice = 256;
+  constexpr std::int64_t slice = 32;
   FirstRung o{};
   o.tensor = output;
   o.open.resize(sweep_open_room);
   std::uint64_t open_count = 0;
-  std::vector<Tally> tallies(static_cast<std::size_t>(runs_of(count)));
+  std::vector<Tally> tallies(static_cast<std::size_t>(sweep_runs_of(count)));
   for (std::int64_t first = 0; first < std::ssize(tallies); first += slice) {
     const std::int64_t last = std::min<std::int64_t>(std::ssize(tallies), first + slice);
     op.sweep(
         sweep, output, count, first, last,
         {tallies.data() + first, o.histogram.data(), o.open.data(), &open_count, sweep_open_room});
-    progress(static_cast<std::uint64_t>((last - first) * run_length));
+    progress(static_cast<std::uint64_t>((last - first) * sweep_run_length));
   }
   o.tally = merged(std::move(tallies));
   o.open.resize(std::min(open_count, sweep_open_room));

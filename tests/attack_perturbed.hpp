@@ -184,6 +184,15 @@ namespace attack {
 struct RandomTreeTeam {
   Random* random;
 
+  /// What is asked for twice may be computed twice, with other errors.
+  template <class F>
+  F remember(std::int64_t n, F f) const {
+    return OneByOne{}.remember(n, f);
+  }
+  template <class F, class Put>
+  void store(std::int64_t n, F value, Put put) const {
+    OneByOne{}.store(n, value, put);
+  }
   template <class F>
   auto sum(std::int64_t n, F term) const {
     return reduce<Sum>(n, term);

@@ -26,6 +26,17 @@ __global__ void __launch_bounds__(team_width)
     Part::template kernel<T>(team, problem, io, b);
 }
 
+/// The same with memory for what a block's kernel remembers.
+template <class Part, class T, class Op, class Io>
+__global__ void __launch_bounds__(team_width)
+    device_remembering_blocks(Problem<Op> problem, Io io, std::int64_t blocks) {
+  __shared__ alignas(16) unsigned char lanes[team_width * widest_lane<T>];
+  extern __shared__ unsigned char memory[];  // 16 bytes aligned, as any such memory
+  const RememberingTeam<T> team(lanes, reinterpret_cast<T*>(memory));
+  for (std::int64_t b = blockIdx.x; b < blocks; b += gridDim.x)
+    Part::template kernel<T>(team, problem, io, b);
+}
+
 /// A part's second body for speed, which gives the same bits (a test compares them): tiles, each of
 /// one thread block.
 template <class Tile, class T, class Op, class Io>
@@ -121,12 +132,23 @@ void launch(const Problem<Op>& problem, const Io& io, std::int64_t blocks) {
   OPBOUND_CUDA_CHECK(cudaGetLastError());
 }
 
-/// With loads whose type is known, where the part asks for them and all tensors are of that type.
+/// With loads whose type is known, where all tensors are of that type, and memory for what a block
+/// remembers, where there is as much.
 template <class Part, class Pass, Element stored, class Op>
 bool launch_typed(const Problem<Op>& problem, const Bindings& tensors) {
   using Io = TypedIo<Pass, stored>;
   if (!Io::suits(tensors)) return false;
-  launch<Part, float>(problem, Io{tensors}, Part::blocks(problem.sizes));
+  constexpr std::int64_t most = 40 << 10;  // bytes: with the lanes' within the 48 KiB of any block
+  const std::int64_t bytes = Part::remembered(problem.sizes) * std::int64_t{sizeof(float)};
+  const std::int64_t blocks = Part::blocks(problem.sizes);
+  if (bytes > most) {
+    launch<Part, float>(problem, Io{tensors}, blocks);
+  } else if (blocks > 0) {
+    device_remembering_blocks<Part, float>
+        <<<cuda::grid_of(blocks), team_width, static_cast<std::size_t>(bytes)>>>(
+            problem, Io{tensors}, blocks);
+    OPBOUND_CUDA_CHECK(cudaGetLastError());
+  }
   return true;
 }
 
@@ -143,7 +165,8 @@ void launch_fastest(const Problem<Op>& problem, const PlainIo<T>& io) {
       return;
     }
   }
-  if constexpr (requires { Part::keeps_up_with_memory; } && std::same_as<T, float>) {
+  if constexpr (requires(const Sizes& sizes) { Part::remembered(sizes); } &&
+                std::same_as<T, float>) {
     if (launch_typed<Part, Pass, Element::bf16>(problem, io.tensors)) return;
     if (launch_typed<Part, Pass, Element::fp16>(problem, io.tensors)) return;
     if (launch_typed<Part, Pass, Element::fp32>(problem, io.tensors)) return;

@@ -2,7 +2,9 @@
 // verdict; and the loops over elements on the host and on the device.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <utility>
 
 #include "ops/instantiate/walk.hpp"
@@ -27,8 +29,37 @@ struct Solo : LaneSums {
   OPBOUND_HD void barrier() const {}
 };
 
+/// What a sweep's loop is told when it is compiled, so that its code is short: nothing,
+struct KnownLater {
+  OPBOUND_HD static double value(const Operand& o, std::uint64_t index) { return o.at(index); }
+  OPBOUND_HD static Format format(const Format& f) { return f; }
+  OPBOUND_HD static int variant(int v) { return v; }
+  OPBOUND_HD static Judge judge(const Judge& j) { return j; }
+};
+
+/// or the variant, and that every tensor is fp32.
+template <int known_variant>
+struct KnownFp32 {
+  static bool holds(const Sweep& sweep, int tensors) {
+    const Element* const end = sweep.element + tensors;
+    return sweep.variant == known_variant &&
+           std::all_of(sweep.element, end, [](Element e) { return e == Element::fp32; });
+  }
+  OPBOUND_HD static double value(const Operand& o, std::uint64_t index) {
+    if (o.values != Operand::Values::patterns) return o.at(index);
+    return std::bit_cast<float>(static_cast<std::uint32_t>(index));  // all of them: 32 bits
+  }
+  OPBOUND_HD static Format format(const Format&) { return fp32; }
+  OPBOUND_HD static int variant(int) { return known_variant; }
+  OPBOUND_HD static Judge judge(Judge j) {
+    j.store = {fp32, false};
+    j.is_integer = false;
+    return j;
+  }
+};
+
 /// One value for each input; only output `wanted` is kept.
-template <class R, int wanted>
+template <class R, int wanted, class Known>
 struct SoloIo {
   const Sweep& sweep;
   const double (&inputs)[max_tensors];
@@ -39,7 +70,7 @@ struct SoloIo {
   OPBOUND_HD std::int64_t index(int, std::int64_t) const { return 0; }
   OPBOUND_HD bool is_finite(int t, std::int64_t) const { return detail::is_finite(inputs[t]); }
   OPBOUND_HD double exact(int t, std::int64_t) const { return inputs[t]; }
-  OPBOUND_HD Format format(int t) const { return format_of(sweep.element[t]); }
+  OPBOUND_HD Format format(int t) const { return Known::format(format_of(sweep.element[t])); }
   OPBOUND_HD void put_index(int, std::int64_t, std::int64_t) const {}
   OPBOUND_HD void put(int t, std::int64_t i, const R& value) const {
     put(t, i, value, magnitude(value));
@@ -55,10 +86,10 @@ struct SoloIo {
 };
 
 /// The elements of a sweep of one output of a part.
-template <class Op, class Pass, class Part, int output, class T>
+template <class Op, class Pass, class Part, int output, class T, class Known = KnownLater>
 struct SweptElements {
   Sweep sweep;
-  Problem<Op> problem;  ///< all dimensions 1
+  typename Op::Attributes attributes;
   Judge judge;
 
   /// The tally of elements first, first + stride, ... below last, in this order; sink.open(k) where
@@ -67,12 +98,13 @@ struct SweptElements {
   OPBOUND_HD Tally tally(std::int64_t first, std::int64_t last, std::int64_t stride,
                          const Sink& sink) const {
     Tally total;
+    const Judge known = Known::judge(judge);
     OPBOUND_ROLLED for (std::int64_t k = first; k < last; k += stride) {
       JudgedElement e;
-      take_kernel(k, e);
+      take_kernel(k, known.store.format, e);
       take_definition(k, e);
-      total.hash += element_hash(k, encode(judge.store.format, e.got));
-      judge.first(e, k, sink, total);
+      total.hash += element_hash(k, encode(known.store.format, e.got));
+      known.first(e, k, sink, total);
     }
     return total;
   }
@@ -80,30 +112,37 @@ struct SweptElements {
  private:
   using Bound = Tracked<T, Own>;
 
+  /// All dimensions are 1.
+  OPBOUND_HD Problem<Op> problem() const {
+    Problem<Op> p{attributes, Known::variant(sweep.variant), {}};
+    for (std::int64_t& size : p.sizes) size = 1;
+    return p;
+  }
+
   template <class R, class F>
   OPBOUND_HD void with_io(std::int64_t k, F run) const {
     constexpr int tensors = static_cast<int>(Pass::tensors.size());
     const std::uint64_t index = sweep.index_of(k);
     double inputs[max_tensors];
-    for (int t = 0; t < tensors; ++t) inputs[t] = sweep.operand[t].at(index);
+    for (int t = 0; t < tensors; ++t) inputs[t] = Known::value(sweep.operand[t], index);
     R result{};
     double gauge = 0;
-    run(SoloIo<R, output>{sweep, inputs, &result, &gauge}, result, gauge);
+    run(SoloIo<R, output, Known>{sweep, inputs, &result, &gauge}, result, gauge);
   }
 
   /// The bound's run is our kernel: its values are the kernel's, bit for bit (the law of
   /// bounds/tracked.hpp; tests/test_device.cpp compares them with the launched kernel's).
-  OPBOUND_HD void take_kernel(std::int64_t k, JudgedElement& e) const {
+  OPBOUND_HD void take_kernel(std::int64_t k, const Format& stored, JudgedElement& e) const {
     with_io<Bound>(k, [&](const auto& io, const Bound& bound, double) {
-      Part::template kernel<Bound>(Solo{}, problem, io, 0);
+      Part::template kernel<Bound>(Solo{}, problem(), io, 0);
       e.value = to_double(bound);
-      e.got = round_to(judge.store.format, e.value);
+      e.got = round_to(stored, e.value);
       e.radius = detail::claimed_radius(bound);
     });
   }
   OPBOUND_HD void take_definition(std::int64_t k, JudgedElement& e) const {
     with_io<CertifiedFp64>(k, [&](const auto& io, const CertifiedFp64& exact, const double& gauge) {
-      Part::template define<CertifiedFp64>(Solo{}, problem, io, 0);
+      Part::template define<CertifiedFp64>(Solo{}, problem(), io, 0);
       e.exact = exact_of(exact);
       e.gauge = gauge;
     });
@@ -139,29 +178,41 @@ void for_each_swept(F f) {
   });
 }
 
-/// Calls f(elements) with the swept elements for this sweep; false where there is none.
-template <class Op, class Pass, class F>
-bool with_swept_elements(const Sweep& sweep, int wanted, F f) {
+/// Calls f(elements) with the swept elements for this sweep, told what can be known of it where
+/// `specialises`; false where there is none.
+template <class Op, class Pass, bool specialises, class F>
+bool with_swept_elements_of(const Sweep& sweep, int wanted, F f) {
   bool found = false;
   for_each_swept<Pass>([&]<class Part, int output>() {
-    if (output != wanted) return;
+    if (output != wanted || sweep.compute != fp32) return;
     const Judge judge = sweep.judge_of(output);
-    Problem<Op> problem{from_bytes<typename Op::Attributes>(sweep.attributes), sweep.variant, {}};
-    problem.sizes.fill(1);
-    if (sweep.compute != fp32) return;
+    const auto attributes = from_bytes<typename Op::Attributes>(sweep.attributes);
     found = true;
-    f(SweptElements<Op, Pass, Part, output, float>{sweep, problem, judge});
+    bool is_done = false;
+    // each is as much code again: ops of many variants and outputs would take minutes to compile
+    if constexpr (specialises && Op::variants.size() * Part::outputs.size() <= 4) {
+      const auto take = [&]<class Known>() {
+        if (is_done || !Known::holds(sweep, static_cast<int>(Pass::tensors.size()))) return;
+        is_done = true;
+        f(SweptElements<Op, Pass, Part, output, float, Known>{sweep, attributes, judge});
+      };
+      [&]<std::size_t... v>(std::index_sequence<v...>) {
+        (take.template operator()<KnownFp32<static_cast<int>(v)>>(), ...);
+      }
+      (std::make_index_sequence<Op::variants.size()>{});
+    }
+    if (!is_done) f(SweptElements<Op, Pass, Part, output, float>{sweep, attributes, judge});
   });
   return found;
 }
 
-template <class Op, class F>
+template <class Op, bool specialises, class F>
 bool with_swept_elements(const Sweep& sweep, int wanted, F f) {
   if (sweep.direction == Direction::forward)
-    return with_swept_elements<Op, typename Op::forward>(sweep, wanted, f);
+    return with_swept_elements_of<Op, typename Op::forward, specialises>(sweep, wanted, f);
   if constexpr (HasBackward<Op>) {
     if (sweep.direction == Direction::backward_local)
-      return with_swept_elements<Op, typename Op::backward>(sweep, wanted, f);
+      return with_swept_elements_of<Op, typename Op::backward, specialises>(sweep, wanted, f);
   }
   return false;
 }
@@ -170,8 +221,8 @@ bool with_swept_elements(const Sweep& sweep, int wanted, F f) {
 template <class Elements, class Team, class Sink>
 OPBOUND_HD Tally sweep_run(const Team& team, const Elements& elements, std::int64_t run,
                            std::int64_t count, const Sink& sink) {
-  const std::int64_t first = run * run_length, left = count - first;
-  const std::int64_t last = left < run_length ? count : first + run_length;
+  const std::int64_t first = run * sweep_run_length, left = count - first;
+  const std::int64_t last = left < sweep_run_length ? count : first + sweep_run_length;
   return team.template reduce<Merge>(
       last - first < team_width ? last - first : team_width,
       [&](std::int64_t lane) { return elements.tally(first + lane, last, team_width, sink); });
@@ -184,8 +235,8 @@ struct SweepOf {
   /// Runs [first, last) of a sweep of `count` elements; false where this output cannot be swept.
   static bool run(const Sweep& sweep, int output, std::int64_t count, std::int64_t first,
                   std::int64_t last, const TallyResult& to) {
-    return detail::with_swept_elements<Op>(sweep, output, [&](const auto& elements) {
-      parallel_for(last - first, run_length, [&](std::int64_t r) {
+    return detail::with_swept_elements<Op, false>(sweep, output, [&](const auto& elements) {
+      parallel_for(last - first, sweep_run_length, [&](std::int64_t r) {
         to.runs[r] =
             detail::sweep_run(HostTeam<team_width>{}, elements, first + r, count, HostCounts{to});
       });

@@ -30,7 +30,7 @@ struct DeviceSweepOf {
   /// As SweepOf::run; started, not waited for.
   static bool run(const Sweep& sweep, int output, std::int64_t count, std::int64_t first,
                   std::int64_t last, const TallyResult& to) {
-    return detail::with_swept_elements<Op>(sweep, output, [&](const auto& elements) {
+    return detail::with_swept_elements<Op, true>(sweep, output, [&](const auto& elements) {
       if (first == last) return;
       detail::device_sweep<<<cuda::grid_of(last - first), team_width>>>(elements, count, first,
                                                                         last, to);

@@ -18,7 +18,7 @@ struct layer_norm::forward {
 
   struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 3> outputs{y, mean, rstd};
-    static constexpr bool keeps_up_with_memory = true;
+    static constexpr std::int64_t remembered(const Sizes& sizes) { return sizes[1]; }
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<layer_norm>& p, const Io& io,
@@ -56,16 +56,20 @@ struct layer_norm::forward {
                                   std::int64_t row) {
       const Attributes& a = p.attributes;
       const std::int64_t n = p.sizes[1], first = row * n;
-      const Statistics<T> s = statistics<T>(team, p.variant, io, n, first);
+      const auto load = team.remember(n, [&](std::int64_t j) { return io.get(x, first + j); });
+      const Statistics<T> s = statistics<T>(team, p.variant, io, n, first, load);
       const T eps = stored_in(a.eps_format, from<T>(a.eps));
       const T factor = rsqrt(s.variance + eps);  // 1 / sqrt errs less than CUDA's rsqrt may
-      team.map(n, [&](std::int64_t j) {
-        const T centred = io.get(x, first + j) - s.pivot;
-        const T c = p.variant == recentred ? centred - s.shift : centred;
-        T out = stored_in(a.xhat_format, c * factor);
-        if (a.affine != Affine::none) out = out * norm_weight(a.weight_offset, io.get(gamma, j));
-        if (a.affine == Affine::weight_and_bias) out = out + io.get(beta, j);
-        io.put(y, first + j, out);
+      with_storing(a.xhat_format, [&](const auto& stored) {
+        const auto value = [&](std::int64_t j) {
+          const T centred = load(j) - s.pivot;
+          const T c = p.variant == recentred ? centred - s.shift : centred;
+          T out = stored(c * factor);
+          if (a.affine != Affine::none) out = out * norm_weight(a.weight_offset, io.get(gamma, j));
+          if (a.affine == Affine::weight_and_bias) out = out + io.get(beta, j);
+          return out;
+        };
+        team.store(n, value, [&](std::int64_t j, T out) { io.put(y, first + j, out); });
       });
       team.map(1, [&](std::int64_t) {
         io.put(mean, row, s.mean);
@@ -75,10 +79,9 @@ struct layer_norm::forward {
 
     /// An infinite mean is no pivot, and merging with it gives NaN where the mean is infinite: such
     /// rows take the plain way.
-    template <class T, class Team, class Io>
+    template <class T, class Team, class Io, class Load>
     OPBOUND_HD static Statistics<T> statistics(const Team& team, int variant, const Io& io,
-                                               std::int64_t n, std::int64_t first) {
-      const auto load = [&](std::int64_t j) { return io.get(x, first + j); };
+                                               std::int64_t n, std::int64_t first, Load load) {
       if ((variant == welford || variant == recentred) &&
           !team.any(n, [&](std::int64_t j) { return !io.is_finite(x, first + j); }))
         return variant == welford ? merged<T>(team, n, load) : recentred_twice<T>(team, n, load);

@@ -155,6 +155,7 @@ struct UnitSum<float> {
 ///   (b + 1) (2^-f max(|c|, |a_i b_i|) + 2^(-126 - f)) + 2^(1 - p) |result| + 2^-149
 /// at most, and all parts together have less than 2 n steps, so that with G = (1 + e)^n
 /// (1 + u)^(n - 1), e = (b + 1) 2^-f + 2^(1 - p):  |theirs - exact| <= A (G - 1) + 2 n tiny G.
+/// Nothing is cut off from zeros: A = 0 gives 0.
 template <class K>
 struct UnitSum<Tracked<float, K>> {
   using F = Tracked<float, K>;
@@ -220,7 +221,7 @@ struct UnitSum<Tracked<float, K>> {
       const double most = magnitudes * grow;
       const double exponent = steps * log1p(e) + (steps - 1) * log1p(Facts<float>::u);
       const double rise = up(expm1(up(exponent)));
-      const double theirs = up(times(most, rise) + 2 * steps * tiny * (1 + rise));
+      const double theirs = most == 0 ? 0 : up(times(most, rise) + 2 * steps * tiny * (1 + rise));
       value.radius = up(handed_on * grow + theirs);
       value.spread = up(handed_spread * grow + theirs + lost * grow);
       if (!(most + value.radius <= fp32.largest()))

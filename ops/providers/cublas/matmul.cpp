@@ -127,6 +127,7 @@ Plan forward(const Call& c, const Settings& settings) {
   if (const opbound_tensor* bias = c.find("bias"); bias != nullptr) add_bias(p, *bias);
   if (c.flag("scaled")) {
     require(is_fp8(p.a.type), "it has scales of rows and columns for fp8 only");
+    require(!is_fp8(p.d.type), "it gives no fp8 where rows and columns have scales");
     require_packed(c.tensor("scale_a"));
     require_packed(c.tensor("scale_b"));
     p.scale_a = c.tensor("scale_b").data;
