@@ -4,6 +4,7 @@
 
 #include "distributed/engines/mpi_transport.hpp"
 #include "distributed/module.hpp"
+#include "distributed/rank_engine.hpp"
 #include "ops/provider.hpp"
 
 namespace opbound {
@@ -52,25 +53,16 @@ class MpiCommunicator final : public Communicator {
   Mpi& mpi_;
 };
 
-class MpiEngine : public Engine {
+class MpiEngine : public RankEngine {
  public:
   std::string name() const override { return "mpi"; }
   std::string version() const override { return mpi_.transport().version; }
   std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
-  std::int32_t ranks() const override { return mpi_.transport().size; }
-  std::int32_t first_rank() const override { return mpi_.transport().rank; }
-  std::int32_t local_ranks() const override { return 1; }
-
-  void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) override {
-    if (first_rank() < schedule.ranks)
-      run_collective(communicator_, schedule, reducer, buffers.front());
-  }
-  std::vector<std::byte> gather(std::span<const std::byte> own) override {
-    return gather_all(communicator_, own);
-  }
 
  protected:
   Mpi& mpi() { return mpi_; }
+  Communicator& communicator() override { return communicator_; }
+  const Communicator& communicator() const override { return communicator_; }
 
  private:
   Mpi mpi_;

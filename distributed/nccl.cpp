@@ -9,6 +9,7 @@
 #include "distributed/launch.hpp"
 #include "distributed/module.hpp"
 #include "distributed/mpi.hpp"
+#include "distributed/tcp.hpp"
 #include "ops/provider.hpp"
 
 namespace opbound {
@@ -105,24 +106,25 @@ class NcclEngine final : public Engine {
       }
   }
   std::vector<std::byte> gather(std::span<const std::byte> own) override {
-    if (mpi_) return mpi_->gather(own);
+    if (transport_) return transport_->gather(own);
     return {own.begin(), own.end()};
   }
 
  private:
-  /// One rank in each process: rank 0's id reaches the others through MPI.
+  /// One rank in each process: rank 0's id reaches the others through MPI, or TCP under torchrun.
   void join(const Launched& launch) {
-    mpi_ = mpi_engine();
-    if (mpi_->ranks() != launch.size)
+    transport_ = launch.by == "torchrun" ? tcp_engine() : mpi_engine();
+    if (transport_->ranks() != launch.size)
       throw ProviderFailure(launch.by + " started " + std::to_string(launch.size) +
-                            " ranks, of which mpi knows " + std::to_string(mpi_->ranks()));
-    ranks_ = mpi_->ranks();
-    first_ = mpi_->first_rank();
+                            " ranks, of which " + transport_->name() + " knows " +
+                            std::to_string(transport_->ranks()));
+    ranks_ = transport_->ranks();
+    first_ = transport_->first_rank();
     local_ = 1;
     if (nccl_.devices == 0) throw Unavailable("nccl: no GPU");
     std::vector<std::byte> id(nccl_id_bytes);
     if (first_ == 0) require(nccl_.unique_id(id.data()));
-    id = mpi_->gather(id);
+    id = transport_->gather(id);
     const int device = launch.local_rank % nccl_.devices;
     require(nccl_.start({&device, 1}, first_, ranks_, id.data()));
   }
@@ -143,7 +145,7 @@ class NcclEngine final : public Engine {
   }
 
   NcclTransport nccl_;
-  std::unique_ptr<Engine> mpi_;
+  std::unique_ptr<Engine> transport_;  ///< where there are several processes
   std::int32_t ranks_ = 0, first_ = 0, local_ = 0;
   std::int64_t offset_ = 0;
   std::vector<TensorRange> late_;

@@ -10,7 +10,8 @@
 namespace opbound {
 
 /// A rank on each of the first `ranks` GPUs of this process, or of all if it is 0; or, where a
-/// launcher started several processes, one on each process's GPU, which MPI brings together.
+/// launcher started several processes, one on each process's GPU, which MPI brings together, or TCP
+/// under torchrun.
 ///
 /// The order of additions is NCCL's: what NCCL_ALGO and NCCL_PROTO say is part of the contract, and
 /// the bound is for any order. Sums are in the format that is moved. NVLink multicast is off

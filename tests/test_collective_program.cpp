@@ -176,6 +176,37 @@ TEST_F(ProgramMpi, ranks_that_do_not_know_one_another_are_no_run) {
   EXPECT_TRUE(contains(ran.out, "torchrun started 4 ranks, of which mpi knows 1")) << ran.out;
 }
 
+// ---- ranks as torchrun starts them
+
+class ProgramTcp : public ProgramCollective {
+ protected:
+  /// Rank 3 first, rank 0 last.
+  Ran ranks(const std::string& words) const {
+    return shell(
+        "export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000)); "
+        "for r in 3 2 1 0; do RANK=$r LOCAL_RANK=$r " OPBOUND_PROGRAM " " +
+        words +
+        " >rank$r.out 2>rank$r.err & last=$!; done; wait $last; code=$?; wait; "
+        "cat rank*.out; cat rank*.err >&2; exit $code");
+  }
+};
+
+TEST_F(ProgramTcp, sockets_give_the_bits_of_simulated_ranks) {
+  const std::string words = "collective --size 61 --attribute reduction=mean";
+  const Ran ran = ranks(words + " --out tcp.jsonl");
+  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+  EXPECT_EQ(opbound(words + " --ranks 4 --engine world --out world.jsonl").code, 0);
+  const auto hashes = [&](const char* file, std::string_view engine) {
+    std::string all;
+    for (const Record& r : read_records(path(file))) {
+      EXPECT_EQ(r.provider, engine);
+      all += r.output_hash;
+    }
+    return all;
+  };
+  EXPECT_EQ(hashes("tcp.jsonl", "tcp"), hashes("world.jsonl", "world"));
+}
+
 TEST_F(ProgramMpi, a_launchers_nonsense_is_one_line) {
   const Ran ran = shell("RANK=4 WORLD_SIZE=4 " OPBOUND_PROGRAM " collective");
   EXPECT_EQ(ran.code, 2);

@@ -14,6 +14,7 @@
 #include "distributed/nccl.hpp"
 #include "distributed/revealed.hpp"
 #include "distributed/scale.hpp"
+#include "distributed/tcp.hpp"
 #include "distributed/world.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
@@ -29,7 +30,7 @@
 namespace opbound {
 namespace {
 
-const std::vector<std::string> engine_names{"world", "mpi", "mpi_library", "nccl"};
+const std::vector<std::string> engine_names{"world", "mpi", "mpi_library", "nccl", "tcp"};
 
 constexpr std::int64_t most_probes = 100000;
 
@@ -150,6 +151,7 @@ std::vector<CollectiveSpec> cases_of(const Options& options, const Engine& engin
 std::unique_ptr<Engine> engine_of(const Options& options, const std::string& name) {
   if (name == "mpi") return mpi_engine();
   if (name == "mpi_library") return mpi_library_engine();
+  if (name == "tcp") return tcp_engine();
   if (name == "nccl") return nccl_engine(options.ranks, options.unwaited);
   WorldOptions w;
   w.seed = options.seed;
@@ -283,7 +285,10 @@ int collective_by_ranks(const Options& options) {
 
 int collective(Options options) {
   const std::optional<Launched> rank = launched();
-  const std::string name = !options.engine.empty() ? options.engine : rank ? "mpi" : "world";
+  const std::string name = !options.engine.empty()  ? options.engine
+                           : !rank                  ? "world"
+                           : rank->by == "torchrun" ? "tcp"
+                                                    : "mpi";
   if (name == "world" && options.ranks == 0) options.ranks = 1024;
   try {
     place_of(name, engine_names, "--engine");
@@ -348,9 +353,10 @@ void add_collective(CLI::App& program, Action& chosen) {
                    "all_reduce, reduce_scatter, all_gather, broadcast; all of them if none")
       ->type_name("NAME");
   command
-      ->add_option("--engine", options->engine,
-                   "world: simulated ranks; mpi: MPI moves, opbound adds; mpi_library and nccl: "
-                   "these add, in any order. mpi if a launcher's variables are set, else world")
+      ->add_option(
+          "--engine", options->engine,
+          "world: simulated ranks; mpi and tcp: these move, opbound adds; mpi_library and nccl: "
+          "these add, in any order. mpi under mpirun and srun, tcp under torchrun, else world")
       ->type_name("NAME");
   command->add_option("--order", options->orders, "ring, balanced_tree, ...; all of them if none")
       ->type_name("NAME")

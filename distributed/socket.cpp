@@ -1,0 +1,132 @@
+#include "distributed/socket.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "ops/provider.hpp"
+
+namespace opbound {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw ProviderFailure("tcp: " + what + ": " + std::strerror(errno));
+}
+
+/// The addresses of a host by name or number; its own where `host` is null.
+std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses_of(const char* host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = host == nullptr ? AI_PASSIVE : 0;
+  addrinfo* found = nullptr;
+  const int code = getaddrinfo(host, std::to_string(port).c_str(), &hints, &found);
+  if (code != 0)
+    throw ProviderFailure(std::string("tcp: ") + (host == nullptr ? "own address" : host) + ": " +
+                          gai_strerror(code));
+  return {found, freeaddrinfo};
+}
+
+/// Small messages leave at once.
+void send_at_once(int descriptor) {
+  const int yes = 1;
+  if (setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) != 0) refuse("setsockopt");
+}
+
+sockaddr_in address(int descriptor, int (*ask)(int, sockaddr*, socklen_t*)) {
+  sockaddr_in found{};
+  socklen_t size = sizeof found;
+  if (ask(descriptor, reinterpret_cast<sockaddr*>(&found), &size) != 0) refuse("getsockname");
+  return found;
+}
+
+}  // namespace
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+Socket::~Socket() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+Socket Socket::listen(std::uint16_t port, int backlog) {
+  const auto own = addresses_of(nullptr, port);
+  Socket s(socket(own->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  if (s.descriptor_ < 0 ||
+      setsockopt(s.descriptor_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0)
+    refuse("socket");
+  if (bind(s.descriptor_, own->ai_addr, own->ai_addrlen) != 0 ||
+      ::listen(s.descriptor_, backlog) != 0)
+    refuse("port " + std::to_string(port));
+  return s;
+}
+
+Socket Socket::connect(const std::string& host, std::uint16_t port, double seconds) {
+  const auto other = addresses_of(host.c_str(), port);
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    Socket s(socket(other->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (s.descriptor_ < 0) refuse("socket");
+    if (::connect(s.descriptor_, other->ai_addr, other->ai_addrlen) == 0) {
+      send_at_once(s.descriptor_);
+      return s;
+    }
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    if (passed.count() > seconds) refuse(host + ":" + std::to_string(port));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+Socket Socket::accept(double seconds) const {
+  pollfd waits{descriptor_, POLLIN, 0};
+  const int ready = poll(&waits, 1, static_cast<int>(seconds * 1000));
+  if (ready == 0) throw ProviderFailure("tcp: not all ranks have come");
+  Socket s(ready < 0 ? -1 : accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC));
+  if (s.descriptor_ < 0) refuse("accept");
+  send_at_once(s.descriptor_);
+  return s;
+}
+
+std::uint16_t Socket::port() const { return ntohs(address(descriptor_, getsockname).sin_port); }
+
+std::string Socket::peer_host() const {
+  const sockaddr_in other = address(descriptor_, getpeername);
+  std::array<char, NI_MAXHOST> text{};
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&other), sizeof other, text.data(), text.size(),
+                  nullptr, 0, NI_NUMERICHOST) != 0)
+    refuse("getnameinfo");
+  return text.data();
+}
+
+void Socket::send_all(std::span<const std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t n = send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno != EINTR) refuse("send");
+    if (n > 0) bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+void Socket::receive_all(std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t n = recv(descriptor_, bytes.data(), bytes.size(), 0);
+    if (n == 0) throw ProviderFailure("tcp: a rank is gone");
+    if (n < 0 && errno != EINTR) refuse("receive");
+    if (n > 0) bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace opbound

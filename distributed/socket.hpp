@@ -1,0 +1,40 @@
+// Bytes over TCP, as little as a transport needs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace opbound {
+
+/// A connected or listening socket. Every call throws ProviderFailure where the system refuses.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
+  Socket& operator=(Socket&& other) noexcept;
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  ~Socket();
+
+  /// On all of this machine's addresses; port 0: any that is free.
+  static Socket listen(std::uint16_t port, int backlog);
+  /// Tries again until the other side listens, for so many seconds at most.
+  static Socket connect(const std::string& host, std::uint16_t port, double seconds);
+  /// The next one that connects, within so many seconds.
+  Socket accept(double seconds) const;
+
+  int descriptor() const { return descriptor_; }
+  std::uint16_t port() const;     ///< its own
+  std::string peer_host() const;  ///< the other side's address
+
+  void send_all(std::span<const std::byte> bytes) const;
+  void receive_all(std::span<std::byte> bytes) const;
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace opbound

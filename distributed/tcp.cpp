@@ -1,0 +1,249 @@
+#include "distributed/tcp.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "distributed/rank_engine.hpp"
+#include "distributed/socket.hpp"
+#include "generated/version.hpp"
+#include "ops/provider.hpp"
+#include "reports/error.hpp"
+
+namespace opbound {
+namespace {
+
+template <class T>
+std::span<std::byte> bytes_of_value(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+/// Where a rank listens for those above it.
+struct Address {
+  std::array<char, 64> host{};
+  std::int32_t port = 0;
+};
+
+/// What precedes a message.
+struct Header {
+  std::int32_t tag = 0;
+  std::int32_t unused = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// A message on its way, header first.
+struct Transit {
+  std::size_t peer;
+  Header header;
+  std::span<std::byte> bytes;
+  std::size_t done = 0;
+
+  std::span<std::byte> left() {
+    const std::size_t head = sizeof header;
+    return done < head ? bytes_of_value(header).subspan(done) : bytes.subspan(done - head);
+  }
+  bool is_done() const { return done == sizeof header + bytes.size(); }
+};
+
+class TcpCommunicator final : public Communicator {
+ public:
+  TcpCommunicator(const Launched& rank, const MeetingPlace& place, double seconds)
+      : rank_(rank.rank), peers_(static_cast<std::size_t>(rank.size)) {
+    if (rank.size == 1) return;
+    const Socket own = Socket::listen(0, rank.size);
+    const std::vector<Address> all = meet(own, place, seconds);
+    for (std::int32_t r = 0; r < rank_; ++r) {
+      const Address& a = all[static_cast<std::size_t>(r)];
+      at(r) = Socket::connect(a.host.data(), static_cast<std::uint16_t>(a.port), seconds);
+      std::int32_t me = rank_;
+      at(r).send_all(bytes_of_value(me));
+    }
+    for (std::int32_t above = rank_ + 1; above < size(); ++above) {
+      Socket s = own.accept(seconds);
+      at(introduced(s)) = std::move(s);
+    }
+  }
+
+  std::int32_t rank() const override { return rank_; }
+  std::int32_t size() const override { return static_cast<std::int32_t>(peers_.size()); }
+
+  void exchange(std::span<const Sent> sent, std::span<const Received> received) override {
+    std::vector<Transit> out, in;
+    for (const Sent& s : sent)
+      out.push_back(
+          {static_cast<std::size_t>(s.to),
+           {s.tag, 0, s.bytes.size()},
+           {const_cast<std::byte*>(s.bytes.data()), s.bytes.size()}});  // NOLINT: only read
+    for (const Received& r : received)
+      in.push_back({static_cast<std::size_t>(r.from), {}, r.bytes});
+    std::vector<std::int32_t> tags;
+    for (const Received& r : received) tags.push_back(r.tag);
+    while (!all_done(out) || !all_done(in)) {
+      wait(out, in);
+      for (Transit& t : out) push(t);
+      for (std::size_t k = 0; k < in.size(); ++k) pull(in[k], tags[k]);
+    }
+  }
+
+ private:
+  Socket& at(std::int32_t r) { return peers_[static_cast<std::size_t>(r)]; }
+
+  /// Who has connected says so first.
+  std::int32_t introduced(const Socket& s) const {
+    std::int32_t who = -1;
+    s.receive_all(bytes_of_value(who));
+    if (who < 0 || who >= size()) throw ProviderFailure("tcp: somebody who is no rank");
+    return who;
+  }
+
+  /// Every rank tells rank 0 where it listens, and rank 0 tells all.
+  std::vector<Address> meet(const Socket& own, const MeetingPlace& place, double seconds) {
+    std::vector<Address> all(peers_.size());
+    const auto table = std::as_writable_bytes(std::span(all));
+    if (rank_ > 0) {
+      const Socket zero = Socket::connect(place.host, place.port, seconds);
+      std::int32_t me = rank_, port = own.port();
+      zero.send_all(bytes_of_value(me));
+      zero.send_all(bytes_of_value(port));
+      zero.receive_all(table);
+      std::strncpy(all[0].host.data(), zero.peer_host().c_str(), all[0].host.size() - 1);
+      return all;
+    }
+    all[0].port = own.port();  // its host is where the others met it
+    const Socket door = Socket::listen(place.port, size());
+    std::vector<Socket> guests(peers_.size());
+    for (std::size_t k = 1; k < guests.size(); ++k) {
+      Socket s = door.accept(seconds);
+      const auto who = static_cast<std::size_t>(introduced(s));
+      s.receive_all(bytes_of_value(all[who].port));
+      std::strncpy(all[who].host.data(), s.peer_host().c_str(), all[who].host.size() - 1);
+      guests[who] = std::move(s);
+    }
+    for (std::size_t k = 1; k < guests.size(); ++k) guests[k].send_all(table);
+    return all;
+  }
+
+  static bool all_done(const std::vector<Transit>& transits) {
+    for (const Transit& t : transits)
+      if (!t.is_done()) return false;
+    return true;
+  }
+
+  void wait(const std::vector<Transit>& out, const std::vector<Transit>& in) const {
+    std::vector<pollfd> waits;
+    for (const Transit& t : out)
+      if (!t.is_done()) waits.push_back({peers_[t.peer].descriptor(), POLLOUT, 0});
+    for (const Transit& t : in)
+      if (!t.is_done()) waits.push_back({peers_[t.peer].descriptor(), POLLIN, 0});
+    if (poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR)
+      throw ProviderFailure(std::string("tcp: poll: ") + std::strerror(errno));
+  }
+
+  /// `n` bytes more are through, or none yet.
+  void count(Transit& t, ssize_t n, const char* what) const {
+    if (n > 0) {
+      t.done += static_cast<std::size_t>(n);
+      return;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
+    throw ProviderFailure("rank " + std::to_string(rank_) + ": " + what + " rank " +
+                          std::to_string(t.peer) + ": " +
+                          (n == 0 ? "it is gone" : std::strerror(errno)));
+  }
+
+  void push(Transit& t) const {
+    if (t.is_done()) return;
+    const auto left = t.left();
+    count(t,
+          send(peers_[t.peer].descriptor(), left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT),
+          "sending to");
+  }
+
+  void pull(Transit& t, std::int32_t tag) const {
+    if (t.is_done()) return;
+    const auto left = t.left();
+    count(t, recv(peers_[t.peer].descriptor(), left.data(), left.size(), MSG_DONTWAIT),
+          "receiving from");
+    if (t.done == sizeof t.header && (t.header.tag != tag || t.header.bytes != t.bytes.size()))
+      throw ProviderFailure("tcp: rank " + std::to_string(t.peer) + " is at another place");
+  }
+
+  std::int32_t rank_;
+  std::vector<Socket> peers_;  ///< the own one is empty
+};
+
+class TcpEngine final : public RankEngine {
+ public:
+  explicit TcpEngine(std::unique_ptr<Communicator> c) : communicator_(std::move(c)) {}
+
+  std::string name() const override { return "tcp"; }
+  std::string version() const override { return opbound::version; }
+  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
+
+ protected:
+  Communicator& communicator() override { return *communicator_; }
+  const Communicator& communicator() const override { return *communicator_; }
+
+ private:
+  std::unique_ptr<Communicator> communicator_;
+};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::int64_t number(const char* name, std::int64_t most) {
+  const std::string text = variable(name);
+  std::int64_t value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > most)
+    throw InputError(name, "'" + text + "'", "a number from 1 to " + std::to_string(most));
+  return value;
+}
+
+}  // namespace
+
+std::string first_host(const std::string& list) {
+  const std::size_t bracket = list.find('['), comma = list.find(',');
+  if (bracket == std::string::npos || comma < bracket) return list.substr(0, comma);
+  const std::size_t end = list.find_first_of(",-]", bracket);
+  return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
+}
+
+MeetingPlace meeting_place() {
+  MeetingPlace place{variable("MASTER_ADDR"), 0};
+  if (place.host.empty()) place.host = first_host(variable("SLURM_STEP_NODELIST"));
+  if (place.host.empty()) place.host = "127.0.0.1";
+  constexpr std::int64_t most = 65535;
+  const auto port = [](std::int64_t p) { return static_cast<std::uint16_t>(p); };
+  if (!variable("OPBOUND_PORT").empty()) {
+    place.port = port(number("OPBOUND_PORT", most));
+  } else if (!variable("MASTER_PORT").empty()) {
+    place.port = port(number("MASTER_PORT", most - 1) + 1);
+  } else if (!variable("SLURM_JOB_ID").empty()) {
+    place.port = port(20000 + number("SLURM_JOB_ID", std::int64_t{1} << 40) % 20000);
+  } else {
+    throw InputError("tcp", "no port to meet at", "MASTER_PORT or OPBOUND_PORT");
+  }
+  return place;
+}
+
+std::unique_ptr<Communicator> tcp_communicator(const Launched& rank, const MeetingPlace& place,
+                                               double seconds) {
+  return std::make_unique<TcpCommunicator>(rank, place, seconds);
+}
+
+std::unique_ptr<Engine> tcp_engine() {
+  const auto rank = launched();
+  if (!rank) throw Unavailable("tcp: no launcher says which rank this is: RANK, WORLD_SIZE");
+  const MeetingPlace place = rank->size == 1 ? MeetingPlace{} : meeting_place();
+  return std::make_unique<TcpEngine>(tcp_communicator(*rank, place));
+}
+
+}  // namespace opbound
