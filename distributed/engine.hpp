@@ -57,6 +57,9 @@ class Engine {
   /// to where this engine wants them.
   virtual bool set_offset(std::int64_t) { return false; }
 
+  /// A line of what the last run took: skew is time, not error. Empty where nobody counts.
+  virtual std::string timing() const { return {}; }
+
   /// Bytes of every local rank, all of one size; gives those of all ranks in every process.
   virtual std::vector<std::byte> gather(std::span<const std::byte> of_local_ranks) = 0;
 };

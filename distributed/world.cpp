@@ -223,6 +223,14 @@ std::vector<std::pair<std::string, std::string>> World::environment() const {
   return {{"world_seed", std::to_string(first_seed_)}};
 }
 
+std::string World::timing() const {
+  return fmt::format(
+      "the last run: ranks started within {} ticks of one another and ended within {}, the last at "
+      "{}; {} messages, {} sent again\n",
+      count_.last_start - count_.first_start, count_.last_end - count_.first_end, count_.last_end,
+      count_.messages, count_.resent);
+}
+
 void World::run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) {
   if (buffers.empty()) return;
   count_ = Simulation(options_, schedule, reducer, buffers).run();

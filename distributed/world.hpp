@@ -57,6 +57,8 @@ class World final : public Engine {
   void set_weather(std::uint64_t weather) override { options_.seed = first_seed_ + weather; }
   bool delay_streams(const std::vector<TensorRange>& tensors) override;
 
+  std::string timing() const override;
+
   const WorldCount& count() const { return count_; }
   WorldOptions& options() { return options_; }
 

@@ -33,7 +33,9 @@ TEST_F(ProgramCollective, what_is_wrong_ends_with_1_and_is_named) {
   const Ran dead = opbound(words + "--dead-rank 3 --dead-round 2");
   EXPECT_EQ(dead.code, 1);
   EXPECT_TRUE(contains(dead.out, "ring: rank 3 died in round 2; 7 other ranks wait\n")) << dead.out;
-  EXPECT_EQ(opbound(words + "--lost 0.3").code, 0);
+  const Ran lossy = opbound(words + "--lost 0.3");
+  EXPECT_EQ(lossy.code, 0);
+  EXPECT_TRUE(contains(lossy.out, "messages, ")) << lossy.out;
 }
 
 TEST_F(ProgramCollective, by_ranks_tells_error_bound_and_overflow) {
@@ -60,6 +62,13 @@ TEST_F(ProgramCollective, the_order_that_is_found_is_the_schedules) {
     EXPECT_TRUE(contains(ran.out, order)) << ran.out;
 }
 
+TEST_F(ProgramCollective, an_engine_that_is_not_here_is_skipped_or_missed) {
+  const Ran skipped = shell("unset RANK; " OPBOUND_PROGRAM " collective --engine tcp");
+  EXPECT_EQ(skipped.code, 0);
+  EXPECT_TRUE(contains(skipped.out, "no launcher says which rank this is")) << skipped.out;
+  EXPECT_EQ(opbound("collective --engine tcp --require tcp").code, 3);
+}
+
 TEST_F(ProgramCollective, bad_use_is_one_line) {
   EXPECT_TRUE(contains(refusal("collective all_redcue"), "all_reduce?"));
   EXPECT_TRUE(contains(refusal("collective --order rong"), "ring?"));
@@ -74,6 +83,9 @@ TEST_F(ProgramCollective, bad_use_is_one_line) {
   EXPECT_TRUE(contains(refusal("collective --input nromal"), "nromal"));
   EXPECT_TRUE(contains(refusal("collective --by-ranks --engine mpi"), "world"));
   EXPECT_TRUE(contains(refusal("collective --ranks 0"), "--ranks"));
+  EXPECT_TRUE(contains(refusal("collective --ranks 1000 --size 268435456"), "elements in all"));
+  EXPECT_TRUE(contains(refusal("collective --ranks 16000 --size 16000"), "messages in all"));
+  EXPECT_TRUE(contains(refusal("collective --tensor a=99999999999999999999"), "NAME=ELEMENTS"));
 }
 
 // ---- MPI

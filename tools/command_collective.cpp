@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <optional>
 
@@ -21,9 +20,7 @@
 #include "reports/progress.hpp"
 #include "reports/table.hpp"
 #include "reports/text.hpp"
-#include "suites/input.hpp"
-#include "suites/suggest.hpp"
-#include "tools/command_case.hpp"
+#include "tools/command_collective_case.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
 
@@ -34,121 +31,7 @@ const std::vector<std::string> engine_names{"world", "mpi", "mpi_library", "nccl
 
 constexpr std::int64_t most_probes = 100000;
 
-struct Options {
-  std::vector<std::string> collectives, orders, precisions{"fp32", "bf16:fp32:bf16"}, attributes;
-  std::vector<std::string> tensors, unwaited;
-  std::string engine, input = "normal", out;
-  std::int32_t ranks = 0;  ///< 0: as many as the engine has
-  std::int64_t size = 256;
-  std::uint64_t seed = 1;
-  double lost = 0;
-  std::int32_t dead_rank = -1, dead_round = 0;
-  std::vector<double> overflow{1000, 100};
-  bool by_ranks = false, quiet = false, reveals = false;
-};
-
-/// The place of a word in a list. InputError with the list for any other.
-template <class Names>
-std::size_t place_of(const std::string& word, const Names& names, const char* option) {
-  const auto place = std::find(names.begin(), names.end(), word);
-  if (place == names.end()) {
-    const std::vector<std::string_view> known(names.begin(), names.end());
-    throw InputError(option, "unknown " + detail::in_quotes_with_suggestion(word, known),
-                     detail::one_of(known));
-  }
-  return static_cast<std::size_t>(place - names.begin());
-}
-
-/// "bias=1024" after "weight=4096": tensors one behind the other, which fill the message.
-std::vector<TensorRange> read_tensors_of(const std::vector<std::string>& words, std::int64_t size) {
-  std::vector<TensorRange> tensors;
-  std::int64_t first = 0;
-  for (const std::string& word : words) {
-    const std::size_t sign = word.find('=');
-    std::int64_t count = 0;
-    const char* begin = word.data() + std::min(sign, word.size() - 1) + 1;
-    const auto read = std::from_chars(begin, word.data() + word.size(), count);
-    if (sign == 0 || sign == std::string::npos || read.ec != std::errc{} ||
-        read.ptr != word.data() + word.size() || count < 0)
-      throw InputError("--tensor", "'" + word + "'", "NAME=ELEMENTS");
-    tensors.push_back({word.substr(0, sign), {first, count}});
-    first += count;
-  }
-  if (!tensors.empty() && first != size)
-    throw InputError("--tensor", fmt::format("{} elements in all", first),
-                     fmt::format("as many as --size says, {}", size));
-  return tensors;
-}
-
-bool is_extreme(const CaseSpec& spec) {
-  const auto a = from_bytes<all_reduce::Attributes>(spec.attributes);
-  return a.reduction == all_reduce::Reduction::min || a.reduction == all_reduce::Reduction::max;
-}
-
-CollectiveSpec spec_of(const Options& options, const std::string& precision, Collective collective,
-                       int order, std::int32_t ranks) {
-  CollectiveSpec c;
-  CaseWords words;
-  words.op = "all_reduce";
-  words.precision = precision;
-  words.attributes = options.attributes;
-  c.spec = read_case("collective", words);
-  c.spec.sizes = {};
-  c.spec.sizes[0] = ranks;
-  c.spec.sizes[1] = options.size;
-  c.spec.seed = options.seed;
-  c.spec.inputs = {{"x", parse_input(options.input)}};
-  const std::string_view wanted = c.spec.op->refuses(c.spec.attributes, c.spec.sizes);
-  if (!wanted.empty()) throw InputError("--attribute", "attributes that do not fit", wanted);
-  check_input(c.spec.inputs[0].second, element_of(c.spec.precision.storage));
-  c.spec.variant = is_extreme(c.spec) ? all_reduce::any_order : order;
-  c.spec.declared = {c.spec.variant};
-  c.collective = collective;
-  c.order = order;
-  c.tensors = read_tensors_of(options.tensors, options.size);
-  return c;
-}
-
-/// The orders named, or all that ranks can keep by handing on sums.
-std::vector<int> orders_of(const Options& options) {
-  std::vector<std::string_view> names;
-  for (const Variant& v : all_reduce::variants) names.push_back(v.name);
-  std::vector<int> orders;
-  for (const std::string& word : options.orders)
-    orders.push_back(static_cast<int>(place_of(word, names, "--order")));
-  if (!orders.empty()) return orders;
-  return {all_reduce::ring,        all_reduce::halving_doubling, all_reduce::binary_tree,
-          all_reduce::double_tree, all_reduce::hierarchical,     all_reduce::balanced_tree};
-}
-
-std::vector<Collective> collectives_of(const Options& options) {
-  std::vector<Collective> chosen;
-  for (const std::string& word : options.collectives)
-    chosen.push_back(static_cast<Collective>(place_of(word, collective_names, "collective")));
-  if (chosen.empty())
-    for (std::size_t c = 0; c < collective_names.size(); ++c)
-      chosen.push_back(static_cast<Collective>(c));
-  return chosen;
-}
-
-/// Every case that the options choose; those of an order that a collective cannot have only where
-/// the order is named.
-std::vector<CollectiveSpec> cases_of(const Options& options, const Engine& engine) {
-  const std::vector<int> orders =
-      engine.keeps_order() ? orders_of(options) : std::vector<int>{all_reduce::any_order};
-  std::vector<CollectiveSpec> cases;
-  for (const Collective collective : collectives_of(options))
-    for (const std::string& precision : options.precisions)
-      for (const int order : orders) {
-        CollectiveSpec c = spec_of(options, precision, collective, order, engine.ranks());
-        if (!engine.keeps_order()) c.order = all_reduce::ring;  // how shards are cut
-        const bool is_named = !options.orders.empty() || collective == Collective::all_reduce;
-        if (is_named || refusal(schedule_of(c)).empty()) cases.push_back(std::move(c));
-      }
-  return cases;
-}
-
-std::unique_ptr<Engine> engine_of(const Options& options, const std::string& name) {
+std::unique_ptr<Engine> engine_of(const CollectiveOptions& options, const std::string& name) {
   if (name == "mpi") return mpi_engine();
   if (name == "mpi_library") return mpi_library_engine();
   if (name == "tcp") return tcp_engine();
@@ -195,9 +78,10 @@ std::string order_line(const CollectiveSpec& c, Engine& engine) {
                      to_string(found));
 }
 
-int collective_by(const Options& options, const std::string& name) {
+int collective_by(const CollectiveOptions& options, const std::string& name) {
   std::vector<Record> records;
-  std::string orders;
+  std::string orders, timing;
+  bool is_missing = false;
   std::unique_ptr<Engine> engine;
   const std::optional<Launched> rank = launched();
   bool is_first = !rank || name == "world" || rank->rank == 0;
@@ -213,8 +97,11 @@ int collective_by(const Options& options, const std::string& name) {
       if (options.reveals) orders += order_line(c, *engine);
       if (progress) progress->advance();
     }
+    timing = engine->timing();
   } catch (const Unavailable& e) {
     records = absent(Verdict::skipped, name, e.what());
+    is_missing =
+        std::find(options.required.begin(), options.required.end(), name) != options.required.end();
   } catch (const ProviderFailure& e) {
     records = absent(Verdict::failed, name, e.what());
   }
@@ -225,15 +112,15 @@ int collective_by(const Options& options, const std::string& name) {
     writer.close();
   }
   const Summary summary = summary_of(records);
-  print((options.quiet ? "" : checks_table(records, Terminal::of(1)) + orders) +
+  print((options.quiet ? "" : checks_table(records, Terminal::of(1)) + orders + timing) +
         last_line(summary) + "\n");
-  return summary.exit_code();
+  return exit_code(summary.verdicts, summary.allowed_vacuous, is_missing);
 }
 
 // ---- against the number of ranks
 
 /// The numbers of ranks at which equal gradients overflow, in one line for each order.
-std::string overflow_text(const Options& options) {
+std::string overflow_text(const CollectiveOptions& options) {
   const std::int32_t most = std::min<std::int32_t>(options.ranks, 4096);
   std::string text =
       fmt::format("\nfp16: ranks at which equal gradients overflow, up to {}\n", most);
@@ -250,7 +137,7 @@ std::string overflow_text(const Options& options) {
   return text;
 }
 
-int collective_by_ranks(const Options& options) {
+int collective_by_ranks(const CollectiveOptions& options) {
   std::vector<ScaleRow> rows;
   std::vector<Record> records;
   const std::vector<std::int32_t> counts = rank_counts(options.ranks);
@@ -283,7 +170,7 @@ int collective_by_ranks(const Options& options) {
   return summary.exit_code();
 }
 
-int collective(Options options) {
+int collective(CollectiveOptions options) {
   const std::optional<Launched> rank = launched();
   const std::string name = !options.engine.empty()  ? options.engine
                            : !rank                  ? "world"
@@ -317,7 +204,7 @@ int collective(Options options) {
   return options.by_ranks ? collective_by_ranks(options) : collective_by(options, name);
 }
 
-void add_world_options(CLI::App& command, Options& options) {
+void add_world_options(CLI::App& command, CollectiveOptions& options) {
   command
       .add_option("--ranks", options.ranks,
                   "Simulated ranks, 1024 if not given; of nccl: GPUs of this process, all if not "
@@ -347,7 +234,7 @@ void add_world_options(CLI::App& command, Options& options) {
 void add_collective(CLI::App& program, Action& chosen) {
   CLI::App* command = program.add_subcommand(
       "collective", "Check collectives over simulated ranks, or over those of mpirun");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CollectiveOptions>();
   command
       ->add_option("collective", options->collectives,
                    "all_reduce, reduce_scatter, all_gather, broadcast; all of them if none")
@@ -386,6 +273,9 @@ void add_collective(CLI::App& program, Action& chosen) {
   add_world_options(*command, *options);
   command->add_flag("--reveal", options->reveals,
                     "Find the order in which an all-reduce adds its ranks, by probing it");
+  command->add_option("--require", options->required, "Exit with 3 if this engine is missing")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   command->add_option("--out", options->out, "Append the records to this file")
       ->type_name("FILE.jsonl");
   command->add_flag("--quiet", options->quiet, "Print the last line only");
