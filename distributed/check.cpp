@@ -275,7 +275,9 @@ class Check {
     put("number of ranks", d, "bits of all ranks");
   }
 
-  /// By powers of two every division is exact, unless something underflows.
+  /// By powers of two every division is exact, unless a term or the result underflows: partial sums
+  /// do not, being multiples of the smallest number of the format that they are stored in (Hauser
+  /// 1996), as the terms are.
   void compare_divisions(const Results& results) {
     if (!reducer_.is_mean()) return;
     if (!engine_.keeps_order()) return skip("mean", "the library's order may change");

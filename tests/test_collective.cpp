@@ -59,6 +59,24 @@ TEST(Collective, ChecksAreNotIdle) {
   }
 }
 
+/// Nothing that is right may fail for what it is: formats with few digits and a short range, values
+/// near both ends of it, every reduction.
+TEST(Collective, NarrowFormatsAndSmallNumbersPass) {
+  for (const char* precision : {"e4m3:fp16:e4m3", "e5m2:fp32:e5m2", "fp16", "bf16:fp32:bf16"})
+    for (const char* input : {"subnormal", "log_spaced(low=-9, high=8)", "ties", "cancellation"})
+      for (const auto reduction : {all_reduce::Reduction::sum, all_reduce::Reduction::mean,
+                                   all_reduce::Reduction::min, all_reduce::Reduction::max})
+        for (const auto divides : {all_reduce::Divides::after, all_reduce::Divides::before})
+          for (const auto hop : {all_reduce::Hop::compute, all_reduce::Hop::output})
+            for (const int order : {all_reduce::ring, all_reduce::balanced_tree}) {
+              World world(16);
+              const CollectiveSpec c =
+                  planted::collective(order, 16, 61, precision, {reduction, divides, hop}, input);
+              for (const Record& r : check_collective(c, world))
+                EXPECT_TRUE(passes(r) || r.verdict == Verdict::vacuous) << print_record(r);
+            }
+}
+
 TEST(Collective, WhatAnOrderDoesNotPromiseIsTold) {
   World world(6);
   const auto records =
