@@ -373,6 +373,8 @@ std::vector<Record> check_collective(const CollectiveSpec& collective, Engine& e
   };
   if (const std::string_view wanted = refusal(schedule_of(collective)); !wanted.empty())
     return without_result(Verdict::skipped, "needs " + std::string(wanted));
+  if (!collective.spec.op->allows(collective.spec.attributes, collective.spec.variant))
+    return without_result(Verdict::skipped, "no such order with these attributes");
   try {
     return Check(collective, engine).run();
   } catch (const Unavailable& e) {

@@ -1,6 +1,7 @@
 #include "distributed/program.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/number.hpp"
 #include "ops/tensor.hpp"
@@ -97,6 +98,12 @@ void RankProgram::take(const Message& message, std::span<const double> payload) 
   std::size_t next = 0;
   for (const Move& move : message.moves) {
     const Chunk c = chunk(move);
+    if (move.combine == Combine::add_all) {
+      const auto part = payload.subspan(next, static_cast<std::size_t>(c.count));
+      others_.emplace_back(move, std::vector(part.begin(), part.end()));
+      next += part.size();
+      continue;
+    }
     for (std::int64_t i = c.first; i < c.first + c.count; ++i) {
       double& own = buffer_[static_cast<std::size_t>(i)];
       const double come = payload[next++];
@@ -110,7 +117,27 @@ void RankProgram::take(const Message& message, std::span<const double> payload) 
   }
 }
 
+void RankProgram::add_all() {
+  std::ranges::sort(others_, {}, [](const auto& other) { return other.first.peer; });
+  std::size_t own_place = 0;  // the rank that is not among the others
+  while (own_place < others_.size() && std::cmp_equal(others_[own_place].first.peer, own_place))
+    ++own_place;
+  const Chunk c = chunk(others_.front().first);
+  for (std::int64_t i = 0; i < c.count; ++i) {
+    double& own = buffer_[static_cast<std::size_t>(c.first + i)];
+    const auto term = [&](std::size_t r) {
+      if (r == own_place) return reducer_->kept(own);
+      return others_[r < own_place ? r : r - 1].second[static_cast<std::size_t>(i)];
+    };
+    double total = term(0);
+    for (std::size_t r = 1; r <= others_.size(); ++r) total = reducer_->combined(total, term(r));
+    own = reducer_->kept(reducer_->finished(total));
+  }
+  others_.clear();
+}
+
 void RankProgram::advance() {
+  if (!others_.empty()) add_all();
   const std::int32_t done = round();
   while (next_ < moves_.size() && moves_[next_].round == done) ++next_;
 }

@@ -72,6 +72,8 @@ class RankProgram {
   void advance();
 
  private:
+  /// What all ranks have of a chunk is added in their order.
+  void add_all();
   Chunk chunk(const Move& move) const {
     return chunk_of(*schedule_, std::ssize(buffer_), move.chunk);
   }
@@ -81,6 +83,7 @@ class RankProgram {
   std::vector<Move> moves_;
   std::span<double> buffer_;
   std::size_t next_ = 0;
+  std::vector<std::pair<Move, std::vector<double>>> others_;  ///< come, to be added all at once
 };
 
 /// Runs this rank's part to its end. Throws ProviderFailure where the transport breaks.

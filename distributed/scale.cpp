@@ -45,7 +45,8 @@ std::optional<Scaled> scale(CollectiveSpec c, std::int32_t ranks, std::uint64_t 
   c.spec.variant = c.order;
   c.spec.declared = {c.order};
   const Schedule schedule = schedule_of(c);
-  if (!refusal(schedule).empty()) return std::nullopt;
+  if (!refusal(schedule).empty() || !c.spec.op->allows(c.spec.attributes, c.order))
+    return std::nullopt;
   const Reducer reducer = reducer_of(c.spec);
   const std::int64_t n = c.spec.sizes[1];
   Prepared prepared = prepare(c.spec);

@@ -20,12 +20,16 @@ constexpr std::int32_t depth_of(std::int32_t k) {
   return static_cast<std::int32_t>(std::bit_width(static_cast<unsigned>(k) + 1)) - 1;
 }
 
+/// Ranks that may all have what all others have: a machine's.
+constexpr std::int32_t most_direct_ranks = 64;
+
 /// Gathers transfers; each half of a collective begins after the rounds of the one before.
 class Builder {
  public:
   void add(std::int32_t from, std::int32_t to, std::int32_t round) {
     put(from, to, round, Combine::add);
   }
+  void add_all(std::int32_t from, std::int32_t to) { put(from, to, 0, Combine::add_all); }
   void copy(std::int32_t from, std::int32_t to, std::int32_t round) {
     put(from, to, round, Combine::copy);
   }
@@ -128,6 +132,13 @@ void spread_balanced(Builder& b, std::int32_t ranks, std::int32_t c) {
       b.copy(from, from ^ d, round);
 }
 
+/// Every rank gets what every other one has.
+void reduce_direct(Builder& b, std::int32_t ranks) {
+  for (std::int32_t to = 0; to < ranks; ++to)
+    for (std::int32_t from = 0; from < ranks; ++from)
+      if (from != to) b.add_all(from, to);
+}
+
 void reduce(Builder& b, const Schedule& s, std::int32_t chunk) {
   const std::int32_t n = s.ranks;
   switch (s.order) {
@@ -139,6 +150,8 @@ void reduce(Builder& b, const Schedule& s, std::int32_t chunk) {
       return reduce_balanced(b, n, chunk);
     case all_reduce::hierarchical:
       return Groups{n, s.group}.reduce(b);
+    case all_reduce::direct:
+      return reduce_direct(b, n);
     default:
       return reduce_tree(b, n, [&](std::int32_t k) { return chunk == 0 ? k : n - 1 - k; });
   }
@@ -155,6 +168,8 @@ void spread(Builder& b, const Schedule& s, std::int32_t chunk) {
       return spread_balanced(b, n, chunk);
     case all_reduce::hierarchical:
       return Groups{n, s.group}.spread(b);
+    case all_reduce::direct:
+      return;  // all ranks have the sum
     default:
       return spread_tree(b, n, [&](std::int32_t k) { return chunk == 0 ? k : n - 1 - k; });
   }
@@ -165,8 +180,9 @@ void spread(Builder& b, const Schedule& s, std::int32_t chunk) {
 std::string_view refusal(const Schedule& s) {
   if (s.ranks < 1 || s.group < 1) return "at least one rank";
   if (s.order == all_reduce::balanced_tree && !is_power(s.ranks)) return "a power of two of ranks";
-  if (s.order == all_reduce::any_order || s.order == all_reduce::direct)
-    return "an order in which ranks hand on sums";
+  if (s.order == all_reduce::direct && s.ranks > most_direct_ranks)
+    return "at most 64 ranks, each of which has all others' elements";
+  if (s.order == all_reduce::any_order) return "an order that is known";
   const bool has_shards = s.order == all_reduce::ring || s.order == all_reduce::balanced_tree ||
                           (s.order == all_reduce::halving_doubling && is_power(s.ranks));
   const bool is_sharded =
@@ -214,8 +230,10 @@ SumTree tree_of(const Schedule& s, std::int32_t chunk) {
   SumTree tree{s.ranks, {}};
   std::vector<std::int64_t> held(static_cast<std::size_t>(s.ranks));
   for (std::size_t r = 0; r < held.size(); ++r) held[r] = static_cast<std::int64_t>(r);
+  for (std::int64_t r = 1; s.order == all_reduce::direct && r < s.ranks; ++r)
+    tree.nodes.push_back({r == 1 ? 0 : s.ranks + r - 2, r});
   for (const Transfer& t : transfers_of(s, chunk)) {
-    if (t.combine == Combine::copy) continue;
+    if (t.combine == Combine::copy || t.combine == Combine::add_all) continue;
     const auto from = static_cast<std::size_t>(t.from), to = static_cast<std::size_t>(t.to);
     tree.nodes.push_back({held[to], held[from]});
     held[to] = s.ranks + std::ssize(tree.nodes) - 1;

@@ -25,11 +25,11 @@ constexpr bool adds(Collective c) {
 }
 
 /// What a receiver does: adds to what it has, adds for the last time (the sum is complete then, and
-/// a mean is divided), or takes what has come in place of its own.
-enum class Combine : std::uint8_t { add, last_add, copy };
+/// a mean is divided), takes what has come in place of its own, or adds all ranks' in turn.
+enum class Combine : std::uint8_t { add, last_add, copy, add_all };
 
-/// Transfers of one chunk are listed in an order in which they can be done; no rank receives twice
-/// in a round, and what it sends in a round is what it had before.
+/// Transfers of one chunk are listed in an order in which they can be done; but for what adds all
+/// ranks', none receives twice in a round, and what it sends in a round is what it had before.
 struct Transfer {
   std::int32_t from, to;
   std::int32_t round;

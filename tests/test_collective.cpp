@@ -25,9 +25,9 @@ const Record* find_part(const std::vector<Record>& records, std::string_view par
 
 TEST(Collective, EverySchedulePassesEveryCheck) {
   int checked = 0;
-  for (const int order :
-       {all_reduce::ring, all_reduce::halving_doubling, all_reduce::binary_tree,
-        all_reduce::double_tree, all_reduce::hierarchical, all_reduce::balanced_tree})
+  for (const int order : {all_reduce::ring, all_reduce::halving_doubling, all_reduce::binary_tree,
+                          all_reduce::double_tree, all_reduce::hierarchical,
+                          all_reduce::balanced_tree, all_reduce::direct})
     for (const std::int32_t ranks : {1, 2, 6, 8})
       for (const char* precision : {"fp32", "bf16:fp32:bf16"})
         for (const auto collective : {Collective::all_reduce, Collective::reduce_scatter,
@@ -68,7 +68,8 @@ TEST(Collective, NarrowFormatsAndSmallNumbersPass) {
                                    all_reduce::Reduction::min, all_reduce::Reduction::max})
         for (const auto divides : {all_reduce::Divides::after, all_reduce::Divides::before})
           for (const auto hop : {all_reduce::Hop::compute, all_reduce::Hop::output})
-            for (const int order : {all_reduce::ring, all_reduce::balanced_tree}) {
+            for (const int order :
+                 {all_reduce::ring, all_reduce::balanced_tree, all_reduce::direct}) {
               World world(16);
               const CollectiveSpec c =
                   planted::collective(order, 16, 61, precision, {reduction, divides, hop}, input);

@@ -128,6 +128,7 @@ std::string overflow_text(const CollectiveOptions& options) {
     text += fmt::format("  {:<18}", all_reduce::variants[static_cast<std::size_t>(order)].name);
     for (const double gradient : options.overflow) {
       const CollectiveSpec c = spec_of(options, "fp16", Collective::all_reduce, order, 1);
+      if (!c.spec.op->allows(c.spec.attributes, order)) continue;
       const auto first = first_overflow(c, gradient, most);
       text +=
           fmt::format("  {}: {:<6}", shortest(gradient), first ? std::to_string(*first) : "none");
@@ -201,6 +202,7 @@ int collective(CollectiveOptions options) {
     if (!rank || rank->rank == 0) throw;
     return exit_bad_use;  // rank 0 says what
   }
+  if (name == "world" && rank && rank->rank > 0) return exit_clean;  // one world is enough
   return options.by_ranks ? collective_by_ranks(options) : collective_by(options, name);
 }
 

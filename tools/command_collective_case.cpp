@@ -93,7 +93,8 @@ std::vector<int> orders_of(const CollectiveOptions& options) {
     orders.push_back(static_cast<int>(place_of(word, names, "--order")));
   if (!orders.empty()) return orders;
   return {all_reduce::ring,        all_reduce::halving_doubling, all_reduce::binary_tree,
-          all_reduce::double_tree, all_reduce::hierarchical,     all_reduce::balanced_tree};
+          all_reduce::double_tree, all_reduce::hierarchical,     all_reduce::balanced_tree,
+          all_reduce::direct};
 }
 
 std::vector<CollectiveSpec> cases_of(const CollectiveOptions& options, const Engine& engine) {
