@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t slice = std::int64_t{1} << 26;
 
-template <Function f>
+template <Formula f>
 __global__ void __launch_bounds__(team_width)
     judge_values(const float* got, std::int64_t first_run, std::int64_t runs, std::int64_t count,
                  Format format, DocumentedError documented, Judge judge, TallyResult to) {
@@ -34,33 +34,34 @@ __global__ void __launch_bounds__(team_width)
   counts.finish();
 }
 
-template <Function f>
+template <Formula f>
 __global__ void take_element(std::int64_t bits, const float* got, Format format,
                              DocumentedError documented, JudgedElement* to) {
   *to = cuda_function::element_of<f>(bits, *got, format, documented);
 }
 
-/// Calls run.template operator()<f>() for those that a table row may compute.
+/// Calls run.template operator()<f>().
 template <int k = 0, class F>
-void with_function(Function f, F run) {
-  constexpr auto here = static_cast<Function>(k);
-  if constexpr (here == Function::pow) {
-    detail::require(false, "not a function of the table");
-  } else if constexpr (here == Function::sin || here == Function::cos) {
-    with_function<k + 1>(f, run);  // double-double has them up to 2^20 only
-  } else {
-    if (f == here)
-      run.template operator()<here>();
-    else
-      with_function<k + 1>(f, run);
-  }
+void with_formula(Formula f, F run) {
+  constexpr auto here = static_cast<Formula>(k);
+  if (f == here)
+    run.template operator()<here>();
+  else if constexpr (here != Formula::reciprocal)
+    with_formula<k + 1>(f, run);
+}
+
+CudaArgument argument_of(const Format& f) {
+  return f.kind == Kind::fp16   ? CudaArgument::fp16
+         : f.kind == Kind::bf16 ? CudaArgument::bf16
+                                : CudaArgument::fp32;
 }
 
 JudgedElement worst_element(const CudaFunctionInfo& f, std::int64_t bits) {
   const cuda::Memory got = cuda::memory_for<float>(1);
   const cuda::Memory element = cuda::memory_for<JudgedElement>(1);
-  start_cuda_function(f.function, static_cast<std::uint64_t>(bits), 1, got.as<float>());
-  with_function(f.computes, [&]<Function here>() {
+  start_cuda_function(f.function, argument_of(f.format), static_cast<std::uint64_t>(bits), 1,
+                      got.as<float>());
+  with_formula(f.computes, [&]<Formula here>() {
     take_element<here>
         <<<1, 1>>>(bits, got.as<float>(), f.format, f.error, element.as<JudgedElement>());
   });
@@ -81,9 +82,10 @@ FirstRung sweep_cuda_function(const CudaFunctionInfo& f, const SweepProgress& pr
   o.judge = {{f.format, false}, false, fp64_doubt_ulp};
   for (std::int64_t first = 0; first < count; first += slice) {
     const std::int64_t here = std::min(slice, count - first);
-    start_cuda_function(f.function, static_cast<std::uint64_t>(first), here, got.as<float>());
+    start_cuda_function(f.function, argument_of(f.format), static_cast<std::uint64_t>(first), here,
+                        got.as<float>());
     const std::int64_t first_run = first / run_length, runs = runs_of(here);
-    with_function(f.computes, [&]<Function computed>() {
+    with_formula(f.computes, [&]<Formula computed>() {
       judge_values<computed><<<cuda::grid_of(runs), team_width>>>(got.as<float>(), first_run, runs,
                                                                   count, f.format, f.error, o.judge,
                                                                   found.from_run(first_run));
