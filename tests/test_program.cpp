@@ -188,6 +188,43 @@ TEST_F(Program, functions_of_a_missing_device_are_skipped) {
   EXPECT_NE(refusal("functions expff").find("unknown function expff"), std::string::npos);
 }
 
+TEST_F(Program, conversions_are_functions_too) {
+  const Ran ran = opbound(
+      "functions __float2half_rz __nv_cvt_float_to_fp8 __double2float_rn --device cuda:63 --out "
+      "c.jsonl --quiet");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const std::vector<Record> records = read_records(path("c.jsonl"));
+  ASSERT_EQ(records.size(), 6U);  // two formats of fp8, with and without saturation
+  for (const Record& r : records) EXPECT_EQ(r.kind, CheckKind::exact);
+  EXPECT_EQ(records[0].contract, "rounded toward zero");
+  EXPECT_EQ(records[0].precision, "fp32:fp32:fp16");
+  EXPECT_EQ(records[1].inputs.input, "x=doubles around values and midpoints of fp32");
+  EXPECT_EQ(attributes_text(records[3].attributes), "saturation=SATFINITE");
+}
+
+TEST_F(Program, functions_of_a_file_are_a_table) {
+  Record r;
+  r.op = "expf";
+  r.precision = "fp32";
+  r.provider = "CUDA";
+  r.contract = "documented: 2 ulp";
+  r.counts = {7, 1, 0, 0, 8};
+  r.verdict = Verdict::exceeds;
+  r.error_ulp_max = 3.25;
+  r.worst = Worst{5, {{"x", 1.5}}, 4, 4.5, 4.5, 1e-7};
+  put("f.jsonl", to_json(r) + "\n");
+  const Ran ran = opbound("functions --records f.jsonl --markdown");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(ran.out.starts_with("| function |")) << ran.out;
+  EXPECT_NE(ran.out.find("| expf | fp32 | 3.25 | 1 | 0x1.8p+0 | 2 ulp | 2 | 7 | exceeds |"),
+            std::string::npos)
+      << ran.out;
+  r.provider = "torch";
+  put("none.jsonl", to_json(r) + "\n");
+  EXPECT_NE(refusal("functions --records none.jsonl").find("no function of CUDA"),
+            std::string::npos);
+}
+
 TEST_F(Program, a_finding_outranks_what_is_missing) {
   put("gelu.toml", naive_suite);
   EXPECT_EQ(opbound("run gelu.toml --quiet --require cuda:63").code, 1);
