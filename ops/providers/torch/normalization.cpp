@@ -82,8 +82,8 @@ void rms_norm(const Call& c) {
 // a dy gamma + b x + c, b and c from sum dy gamma and sum dy gamma x, which is none either: it is
 // judged by every other. With 16-bit weights mean and rstd are kept in 16 bits, and the columns'
 // sums. rms_norm is a composite of other kernels (native/layer_norm.cpp), its backward pass theirs:
-// rstd dy gamma and a multiple of x are added, which is nearest to from_x. On CUDA it is layer_norm's
-// kernels without a mean (cuda/layer_norm_kernel.cu), whose backward pass is scaled.
+// rstd dy gamma and a multiple of x are added, which is nearest to from_x. On CUDA these are the
+// kernels of layer_norm without a mean (cuda/layer_norm_kernel.cu), the backward pass scaled.
 void add_normalization(Kernels& kernels) {
   kernels.push_back({"layer_norm", nullptr, "welford", in_fp32_since_2, layer_norm});
   kernels.push_back({"layer_norm", "backward", "two_pass|reciprocal|recentred|one_pass|scaled",
