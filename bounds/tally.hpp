@@ -112,15 +112,8 @@ struct Merge {
 /// is left.
 inline constexpr std::int64_t run_length = 4096;
 
-OPBOUND_HD constexpr std::int64_t runs_of(std::int64_t count) {
-  return (count + run_length - 1) / run_length;
-}
-
-/// A sweep's runs of elements are longer: lanes merge less often what each has seen.
-inline constexpr std::int64_t sweep_run_length = 1 << 15;
-
-OPBOUND_HD constexpr std::int64_t sweep_runs_of(std::int64_t count) {
-  return (count + sweep_run_length - 1) / sweep_run_length;
+OPBOUND_HD constexpr std::int64_t runs_of(std::int64_t count, std::int64_t length = run_length) {
+  return (count + length - 1) / length;
 }
 
 /// term(i) of the elements of one run.

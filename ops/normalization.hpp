@@ -18,14 +18,4 @@ OPBOUND_HD T norm_mean(bool by_reciprocal, T sum, std::int64_t n) {
   return by_reciprocal ? sum * (from<T>(1.0) / count) : sum / count;
 }
 
-/// f(stored), where stored(v) is v as it is read again from the format: whether that rounds at all
-/// is asked outside of f's loops.
-template <class F>
-OPBOUND_HD void with_storing(const Format& format, F f) {
-  if (format.kind == Kind::fp64)
-    f([](const auto& v) { return v; });
-  else
-    f([&](const auto& v) { return stored_in(format, v); });
-}
-
 }  // namespace opbound

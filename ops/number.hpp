@@ -276,6 +276,16 @@ concept Number = std::semiregular<T> && requires(T a, T b, T c) {
   { Conversion<T>::from(Real{}) } -> std::same_as<T>;
 };
 
+/// f(stored), where stored(v) is v as it is read again from the format: whether that rounds at all
+/// is asked outside of f's loops.
+template <class F>
+OPBOUND_HD void with_storing(const Format& format, F f) {
+  if (format.kind == Kind::fp64)
+    f([](const auto& v) { return v; });
+  else
+    f([&](const auto& v) { return stored_in(format, v); });
+}
+
 static_assert(Number<float> && Number<double> && Number<Rounded<bf16>> && Number<Rounded<fp16>>);
 
 }  // namespace opbound

@@ -72,7 +72,9 @@ struct softmax::forward {
     OPBOUND_HD static void kernel(const Team& team, const Problem<softmax>& p, const Io& io,
                                   std::int64_t row) {
       const std::int64_t n = p.sizes[1], first = row * n;
+      const bool subtracts_log = p.attributes.log && p.variant != log_of_softmax;
       const auto value = [&](std::int64_t j) { return io.get(x, first + j); };
+      const auto remembered = team.remember(n, value);
       T top, s;
       if (p.variant == online) {
         const Online<T> state = team.template reduce<OnlineSum>(
@@ -80,11 +82,12 @@ struct softmax::forward {
         top = from<T>(state.top);
         s = state.sum;
       } else {
-        top = pivot(team.max(n, value));
+        top = pivot(team.max(n, remembered));
       }
-      const auto power = team.remember(n, [&](std::int64_t j) { return exp(value(j) - top); });
+      const bool asks_for_powers = p.variant != online || !subtracts_log;
+      const auto power = team.remember(asks_for_powers ? n : 0,
+                                       [&](std::int64_t j) { return exp(remembered(j) - top); });
       if (p.variant != online) s = team.sum(n, power);
-      const bool subtracts_log = p.attributes.log && p.variant != log_of_softmax;
       const T factor = p.variant == reciprocal ? from<T>(1.0) / s : subtracts_log ? log(s) : s;
       const auto result = [&](std::int64_t j) {
         return subtracts_log                 ? (value(j) - top) - factor

@@ -37,6 +37,10 @@ struct Operand {
 /// entry.
 inline constexpr double fp64_doubt_ulp = 0x1p-5;
 
+/// A sweep's runs of elements are longer than a tensor's: lanes merge less often what each has
+/// seen.
+inline constexpr std::int64_t sweep_run_length = 1 << 15;
+
 /// What a sweep computes: a pass of an op on elements each of which is a problem of its own, all
 /// dimensions 1.
 struct Sweep {

@@ -63,8 +63,8 @@ inline constexpr int widest_lane = 4 * sizeof(T);
 /// What a team does without memory of its own, one element after the other.
 struct OneByOne {
   /// f, whose values a team may keep for the lanes that ask again; here they are computed again.
-  /// Collective; what was remembered before is forgotten. A lane asks for the elements that
-  /// `reduce`, `map` and `store` give it.
+  /// What was remembered before is forgotten, element by element: f(i) may still ask for its i. A
+  /// lane asks for the elements that `reduce`, `map` and `store` give it.
   template <class F>
   OPBOUND_HD F remember(std::int64_t, F f) const {
     return f;
@@ -78,7 +78,7 @@ struct OneByOne {
 };
 
 /// What one lane does alone: the same on the host and on the device.
-struct LaneSums : OneByOne {
+struct LaneSums {
   template <class F>
   OPBOUND_HD auto serial_sum(std::int64_t n, F term) const {
     using T = decltype(term(std::int64_t{0}));
@@ -105,7 +105,7 @@ OPBOUND_HD constexpr std::int64_t sum_height(std::int64_t n, int width) {
 }
 
 template <int W>
-struct HostTeam : LaneSums {
+struct HostTeam : LaneSums, OneByOne {
   static_assert(W > 0 && (W & (W - 1)) == 0);
 
   template <class F>
@@ -170,6 +170,10 @@ struct DeviceTeam : LaneSums {
   }
   __device__ void barrier() const { __syncthreads(); }
 
+  template <class F>
+  __device__ F remember(std::int64_t, F f) const {
+    return f;
+  }
   /// In groups, so that the loads of several elements are under way at the same time.
   template <class F, class Put>
   __device__ void store(std::int64_t n, F value, Put put) const {

@@ -224,6 +224,14 @@ std::vector<OutputCheck> certify(const Op& op, const Call& call, const BoundArra
   return finish(op, call, by_double_double(op, call, bounds, tally_all), most_bits);
 }
 
+std::vector<FirstRung> settled(const Op& op, const Call& call, const BoundArrays& bounds,
+                               int most_bits) {
+  std::vector<FirstRung> outputs = by_double_double(op, call, bounds, tally_all);
+  climb(op, call, outputs, most_bits);
+  for (FirstRung& o : outputs) join(o);
+  return outputs;
+}
+
 std::vector<FirstRung> judged_elements(const Op& op, const Call& call, const BoundArrays& bounds,
                                        int most_bits) {
   auto outputs = by_double_double(op, call, bounds, [](const JudgedOutput& judged, FirstRung& o) {

@@ -62,6 +62,10 @@ void climb(const Op& op, const Call& call, std::vector<FirstRung>& outputs, int 
 std::vector<OutputCheck> finish(const Op& op, const Call& call, std::vector<FirstRung> outputs,
                                 int most_bits = 4096);
 
+/// The same as `certify`, as tallies that everything has joined.
+std::vector<FirstRung> settled(const Op& op, const Call& call, const BoundArrays& bounds,
+                               int most_bits = 4096);
+
 /// Counts and statistics of a tally, and its worst element, in a check's words.
 OutputCheck check_of(const Tally& tally, const UlpHistogram::Counts& histogram,
                      const JudgedElement& worst);

@@ -7,13 +7,14 @@
 namespace opbound {
 namespace {
 
-constexpr std::int64_t slice_runs = 1 << 13;  // 2^28 elements between two signs of progress
+// between two signs of progress
+constexpr std::int64_t slice_runs = (std::int64_t{1} << 28) / sweep_run_length;
 
 }  // namespace
 
 FirstRung sweep_on_device(const Op& op, const Sweep& sweep, int output, std::int64_t count,
                           const SweepProgress& progress) {
-  const std::int64_t runs = sweep_runs_of(count);
+  const std::int64_t runs = runs_of(count, sweep_run_length);
   cuda::DeviceTally found(runs, sweep_open_room);
   for (std::int64_t first = 0; first < runs; first += slice_runs) {
     const std::int64_t last = std::min(runs, first + slice_runs);

@@ -38,6 +38,23 @@ std::string variant_names(const Op& op, const std::vector<int>& variants) {
   return text;
 }
 
+/// The inputs that an element of output `place` depends on, where they are few: elements of the
+/// same place. What the kernel saved for itself (backward_full) is none.
+Named<double> inputs_at(const PassInfo& pass, const Call& call, std::size_t place,
+                        std::int64_t index) {
+  const auto views = call.judged();
+  Named<double> inputs;
+  for (std::size_t t = 0; t < views.size(); ++t) {
+    const Role role = pass.tensors[t].role;
+    const bool is_own = role == Role::saved && call.direction == Direction::backward_full;
+    if (!pass.tensors[t].is_written() && !is_own && views[t].count() == views[place].count())
+      inputs.emplace_back(pass.tensors[t].name, views[t].at(index));
+  }
+  return inputs;
+}
+
+}  // namespace
+
 std::string contract_text(const Op& op, const Contract& contract) {
   std::string text = variant_names(op, contract.variants);
   switch (contract.order) {
@@ -63,23 +80,6 @@ std::string bound_source(const Contract& contract, std::uint64_t by_theorem) {
   if (by_theorem > 0) text += "; a theorem for " + std::to_string(by_theorem);
   return text;
 }
-
-/// The inputs that an element of output `place` depends on, where they are few: elements of the
-/// same place. What the kernel saved for itself (backward_full) is none.
-Named<double> inputs_at(const PassInfo& pass, const Call& call, std::size_t place,
-                        std::int64_t index) {
-  const auto views = call.judged();
-  Named<double> inputs;
-  for (std::size_t t = 0; t < views.size(); ++t) {
-    const Role role = pass.tensors[t].role;
-    const bool is_own = role == Role::saved && call.direction == Direction::backward_full;
-    if (!pass.tensors[t].is_written() && !is_own && views[t].count() == views[place].count())
-      inputs.emplace_back(pass.tensors[t].name, views[t].at(index));
-  }
-  return inputs;
-}
-
-}  // namespace
 
 Record record_of(const CaseSpec& spec, const Provider& provider) {
   Record r;

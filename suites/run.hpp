@@ -16,6 +16,10 @@ namespace opbound {
 /// largest.
 BoundArrays bounds_of(const Op& op, const Call& call, const Contract& contract);
 
+/// What a kernel promises, and what its bounds follow from, as records say it.
+std::string contract_text(const Op& op, const Contract& contract);
+std::string bound_source(const Contract& contract, std::uint64_t by_theorem);
+
 /// What is asked of our own kernels on a device beside their bounds: the host's bits.
 enum class Agreement : std::uint8_t {
   none,

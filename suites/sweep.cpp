@@ -8,6 +8,7 @@
 #include "ops/precision.hpp"
 #include "suites/rerun.hpp"
 #include "suites/run.hpp"
+#include "suites/sweep_foreign.hpp"
 
 namespace opbound {
 namespace {
@@ -84,12 +85,12 @@ std::vector<int> swept_outputs(const CaseSpec& spec) {
 
 FirstRung sweep_on_host(const Op& op, const Sweep& sweep, int output, std::int64_t count,
                         const SweepProgress& progress) {
-  constexpr std::int64_t slice = 32;
+  constexpr std::int64_t slice = (1 << 20) / sweep_run_length;
   FirstRung o{};
   o.tensor = output;
   o.open.resize(sweep_open_room);
   std::uint64_t open_count = 0;
-  std::vector<Tally> tallies(static_cast<std::size_t>(sweep_runs_of(count)));
+  std::vector<Tally> tallies(static_cast<std::size_t>(runs_of(count, sweep_run_length)));
   for (std::int64_t first = 0; first < std::ssize(tallies); first += slice) {
     const std::int64_t last = std::min<std::int64_t>(std::ssize(tallies), first + slice);
     op.sweep(
@@ -168,8 +169,23 @@ std::string input_text(const CaseSpec& spec, const Sweep& sweep) {
   return text;
 }
 
-Record swept_record(const CaseSpec& spec, const Provider& provider, const Sweep& sweep,
-                    FirstRung& o) {
+/// What a sweep's check says beside its counts.
+Record described(const CaseSpec& spec, const Provider& provider, const Sweep& sweep,
+                 const Contract& contract, const OutputCheck& c) {
+  Record r = record_of(spec, provider, c);
+  r.inputs.input = input_text(spec, sweep);
+  r.contract = contract_text(*spec.op, contract);
+  r.bound_source = bound_source(contract, 0);
+  if (r.worst)
+    for (const std::size_t t : operands_of(spec))
+      r.worst->input.emplace_back(
+          spec.op->pass(spec.direction).tensors[t].name,
+          sweep.operand[t].at(sweep.index_of(static_cast<std::int64_t>(r.worst->index))));
+  return r;
+}
+
+Record own_record(const CaseSpec& spec, const Provider& provider, const Sweep& sweep,
+                  FirstRung& o) {
   const std::uint64_t opened = o.tally.undecided;  // some may have had no room in `open`
   const std::uint64_t by_mpfr = close_open(spec, sweep, o);
   if (o.tally.worst >= 0) {
@@ -181,17 +197,33 @@ Record swept_record(const CaseSpec& spec, const Provider& provider, const Sweep&
   c.rungs.fp64 = c.counts.checked - opened;
   c.rungs.mpfr = by_mpfr;
   c.rungs.dd = o.open.size() - by_mpfr;
-  Record r = record_of(spec, provider, c);
-  r.inputs.input = input_text(spec, sweep);
-  r.contract = std::string(spec.op->variants[static_cast<std::size_t>(spec.variant)].name) +
-               ", own order and functions";
-  r.bound_source = "running";
-  if (r.worst)
-    for (const std::size_t t : operands_of(spec))
-      r.worst->input.emplace_back(
-          spec.op->pass(spec.direction).tensors[t].name,
-          sweep.operand[t].at(sweep.index_of(static_cast<std::int64_t>(r.worst->index))));
-  return r;
+  Contract own;
+  own.variants = {spec.variant};
+  return described(spec, provider, sweep, own, c);
+}
+
+/// Double-double decides, or MPFR.
+Record foreign_record(const CaseSpec& spec, const Provider& provider, const Sweep& sweep,
+                      int output, const SweepProgress& progress) {
+  const Contract contract = provider.contract(*spec.op, spec.declared);
+  const std::vector<std::size_t> operands = operands_of(spec);
+  const FirstRung o = sweep_foreign(spec, provider, contract, sweep, operands, output,
+                                    sweep_size(spec, sweep.every), progress);
+  OutputCheck c = check_of(o.tally, o.histogram, o.worst);
+  c.tensor = output;
+  c.rungs.mpfr = o.sent_to_mpfr;
+  c.rungs.dd = c.counts.checked - o.sent_to_mpfr;
+  return described(spec, provider, sweep, contract, c);
+}
+
+Record swept_record(const CaseSpec& spec, const Provider& provider, const Sweep& sweep, int output,
+                    const SweepProgress& progress) {
+  if (provider.is_foreign()) return foreign_record(spec, provider, sweep, output, progress);
+  const std::int64_t count = sweep_size(spec, sweep.every);
+  FirstRung o = provider.is_on_device() ? sweep_on_device(*spec.op, sweep, output, count, progress)
+                                        : sweep_on_host(*spec.op, sweep, output, count, progress);
+  o.judge = sweep.judge_of(output);
+  return own_record(spec, provider, sweep, o);
 }
 
 }  // namespace
@@ -226,18 +258,13 @@ std::int64_t sweep_size(const CaseSpec& spec, std::uint64_t every) {
 std::vector<Record> run_sweep(const CaseSpec& spec, const Provider& provider, std::uint64_t every,
                               const SweepProgress& progress) {
   const Sweep sweep = sweep_for(spec, every);
-  const std::int64_t count = sweep_size(spec, every);
   if (provider.is_on_device()) provider.select_device();
   std::vector<Record> records;
   for (const int output : swept_outputs(spec)) {
     const auto start = std::chrono::steady_clock::now();
-    FirstRung o = provider.is_on_device()
-                      ? sweep_on_device(*spec.op, sweep, output, count, progress)
-                      : sweep_on_host(*spec.op, sweep, output, count, progress);
+    records.push_back(swept_record(spec, provider, sweep, output, progress));
     const std::chrono::duration<double, std::milli> elapsed =
         std::chrono::steady_clock::now() - start;
-    o.judge = sweep.judge_of(output);
-    records.push_back(swept_record(spec, provider, sweep, o));
     records.back().time_ms = elapsed.count();
   }
   return records;

@@ -19,8 +19,9 @@ std::vector<CaseSpec> sweeps_of(const std::vector<CaseSpec>& cases, bool all_att
 /// of 16 bits; each `every`-th of them. Further operands are drawn.
 std::int64_t sweep_size(const CaseSpec& spec, std::uint64_t every);
 
-/// Sweeps the own kernel's elementwise outputs where the provider computes; one record each. fp64
-/// decides nearly all, double-double and MPFR the rest; the worst element is decided anew by them.
+/// Sweeps elementwise outputs where the provider computes; one record each. Of our own kernels fp64
+/// decides nearly all elements, double-double and MPFR the rest; the worst element is decided anew
+/// by them. Somebody else's (`spec.declared` says what they are) are judged as sweep_foreign says.
 std::vector<Record> run_sweep(const CaseSpec& spec, const Provider& provider, std::uint64_t every,
                               const SweepProgress& progress);
 

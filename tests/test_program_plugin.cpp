@@ -89,6 +89,23 @@ TEST_F(ProgramPlugin, what_is_wrong_in_an_output_is_judged) {
   }
 }
 
+TEST_F(ProgramPlugin, is_swept_over_patterns) {
+  const std::string sweep = " sweep gelu --suites . --out r.jsonl --every ";
+  EXPECT_EQ(opbound(sweep + "16380 --provider " + plugin("gelu")).code, 0);
+  const std::string one_call = std::to_string((std::int64_t{1} << 32) / 64);
+  const std::string faulty = OPBOUND_PROGRAM + sweep + one_call + " --provider " + plugin("faulty");
+  EXPECT_EQ(shell("OPBOUND_TEST_FAULT=nan " + faulty).code, 1);
+  ASSERT_EQ(records().size(), 2U);
+  const Record right = records()[0], wrong = records()[1];
+  EXPECT_EQ(right.verdict, Verdict::within);
+  EXPECT_EQ(right.counts.checked, (1U << 18U) + 65);  // two calls
+  EXPECT_EQ(right.contract, "erfc, any order, functions as CUDA documents");
+  EXPECT_EQ(right.inputs.input, "x=every pattern, each 16380th");
+  EXPECT_EQ(right.rungs->dd + right.rungs->mpfr, right.counts.checked);
+  EXPECT_EQ(wrong.counts.exceeds, 1U);
+  EXPECT_EQ(wrong.worst->index, 32U);
+}
+
 TEST_F(ProgramPlugin, what_breaks_every_call_fails_every_record) {
   std::vector<std::pair<std::string, std::string>> faults{
       {"crash in supports", "faulty: it crashed: Aborted"},

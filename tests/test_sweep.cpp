@@ -64,6 +64,45 @@ TEST(Sweep, OperandsAreWhatTheirIndexSays) {
   }
 }
 
+/// Our kernels as if somebody else had made them.
+class Stranger final : public Provider {
+ public:
+  std::string name() const override { return "stranger"; }
+  std::string version() const override { return {}; }
+  std::string device() const override { return "cpu"; }
+  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
+  bool is_foreign() const override { return true; }
+  Contract contract(const Op&, std::vector<int> variants) const override {
+    return {std::move(variants), Contract::Order::any, exact_function_errors, {}};
+  }
+  void run(const Op& op, const Call& call) const override { own_host_provider()->run(op, call); }
+};
+
+/// In tensors of many elements, and each alone: the same bits, and no bound that is exceeded.
+TEST(Sweep, SomebodyElsesKernelIsSweptInCalls) {
+  int compared = 0;
+  for (const std::string_view name : swept_ops())
+    for (const CaseSpec& spec : sweeps(name)) {
+      const std::uint64_t every = static_cast<std::uint64_t>(sweep_size(spec, 1)) / 3000 | 1;
+      const auto ours = run_sweep(spec, *own_host_provider(), every, [](std::uint64_t) {});
+      std::vector<Record> theirs;
+      try {
+        theirs = run_sweep(spec, Stranger{}, every, [](std::uint64_t) {});
+      } catch (const Unavailable&) {
+        continue;  // it cannot be put into calls
+      }
+      ASSERT_EQ(theirs.size(), ours.size());
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        SCOPED_TRACE(std::string(name) + " " + identity(spec));
+        EXPECT_EQ(theirs[i].counts.exceeds + theirs[i].counts.undecided, 0U);
+        EXPECT_EQ(theirs[i].counts.checked, ours[i].counts.checked);
+        EXPECT_EQ(theirs[i].output_hash, ours[i].output_hash);
+        ++compared;
+      }
+    }
+  EXPECT_GT(compared, 50);
+}
+
 /// The exact GELU's kernel against the definition of its tanh approximation.
 struct exchanged : gelu::forward::elements {
   template <class R, class Team, class Io>

@@ -1,5 +1,6 @@
 #include "tools/command_line.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <csignal>
@@ -159,8 +160,27 @@ std::unique_ptr<Provider> named_plugin(const std::string& name, const std::strin
   }
 }
 
-Providers named_providers(const std::vector<std::string>& names, const std::string& device,
-                          double seconds) {
+void ProviderOptions::add_to(CLI::App& command) {
+  command
+      .add_option("--provider", names,
+                  std::string("Whose kernels: own, a plug-in of this project by its name (") +
+                      OPBOUND_PLUGIN_NAMES + "), or a plug-in's file; repeat for several")
+      ->type_name("own|NAME|FILE.so")
+      ->allow_extra_args(false);
+  command
+      .add_option("--provider-timeout", seconds, "Stop a plug-in that takes longer for one call")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1e-3, 1e6))
+      ->capture_default_str();
+  command
+      .add_option("--device", device,
+                  "cpu, cuda or cuda:N, which is also the device that a plug-in for CUDA gets")
+      ->type_name("DEVICE")
+      ->capture_default_str();
+}
+
+Providers named_providers(const ProviderOptions& options) {
+  const auto& [names, seconds, device] = options;
   Providers providers(names.size());
   // plug-ins first: their processes have to be there before this one uses CUDA
   for (std::size_t i = 0; i < names.size(); ++i) {

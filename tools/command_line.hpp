@@ -12,6 +12,10 @@
 #include "reports/record.hpp"
 #include "suites/suite.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace opbound {
 
 /// To standard output, which main checks at the end.
@@ -38,9 +42,18 @@ std::unique_ptr<Provider> named_plugin(const std::string& name, const std::strin
 
 using Providers = std::vector<std::unique_ptr<Provider>>;
 
+/// Whose kernels a command runs, and where: --provider, --provider-timeout, --device.
+struct ProviderOptions {
+  std::vector<std::string> names{"own"};
+  double seconds = PluginOptions{}.seconds;
+  std::string device = "cpu";
+
+  /// `this` has to live as long as the command.
+  void add_to(CLI::App& command);
+};
+
 /// What --provider names: "own", or what `named_plugin` takes. InputError for anything else.
-Providers named_providers(const std::vector<std::string>& names, const std::string& device,
-                          double seconds);
+Providers named_providers(const ProviderOptions& options);
 
 /// Tells on standard error of everything that --require names and a run on `device` does not have;
 /// true if there is any.

@@ -148,7 +148,8 @@ int reveal(const Options& options) {
   if (!options.out.empty() && std::filesystem::exists(options.out))
     throw InputError("--out", options.out + " is there already", "a new file");
   const SumOfPass sum = chosen_sum(spec, options.part);
-  const Providers providers = named_providers({options.provider}, options.device, options.seconds);
+  const Providers providers =
+      named_providers({{options.provider}, options.seconds, options.device});
   const Provider& provider = *providers.front();
   const std::string absence = provider.absence();
   try {

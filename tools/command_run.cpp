@@ -27,11 +27,11 @@ const std::vector<std::string> tier_names{"quick", "full", "nightly"};     // in
 
 struct Options {
   std::vector<std::string> suites;
-  std::string folder, out, only, device = "cpu";
-  std::vector<std::string> providers{"own"}, required;
+  ProviderOptions kernels;
+  std::string folder, out, only;
+  std::vector<std::string> required;
   std::string tier = "quick";
   std::string agreement = "outputs";
-  double seconds = PluginOptions{}.seconds;
   std::int64_t probes = 100000;
   bool quiet = false, reveals = false, is_alone = false;
 };
@@ -148,17 +148,20 @@ Agreement agreement_of(const Options& options) {
       agreement_names.begin());
 }
 
-/// The GPU of this rank on its machine, where the device is "cuda" and there are as many.
+/// The GPU of this rank on its machine, where the device is "cuda" and there are as many. Asked in
+/// a child: plug-ins' processes have to be there before this one uses CUDA.
 std::string device_of(const Options& options, const Launched& rank) {
-  if (options.device != "cuda" || rank.local_rank == 0) return options.device;
+  if (options.kernels.device != "cuda" || rank.local_rank == 0) return options.kernels.device;
   const std::string own = "cuda:" + std::to_string(rank.local_rank);
-  return own_provider(own)->absence().empty() ? own : options.device;
+  const int lacks = in_child([&] { return own_provider(own)->absence().empty() ? 0 : 1; });
+  return lacks == 0 ? own : options.kernels.device;
 }
 
 /// Runs every `ranks`-th case from the rank's on into its part file.
 int run_part(const Options& options, const Launched& rank, const ShardName& name) {
-  const std::string device = device_of(options, rank);
-  const Providers providers = named_providers(options.providers, device, options.seconds);
+  ProviderOptions kernels = options.kernels;
+  const std::string device = kernels.device = device_of(options, rank);
+  const Providers providers = named_providers(kernels);
   const std::vector<Job> jobs = jobs_of(providers, options);
   ShardWriter part(name);
   std::size_t place = 0;
@@ -222,7 +225,7 @@ int run_over_ranks(const Options& options, const Launched& rank) {
 int run(const Options& options) {
   const std::optional<Launched> rank = launched();
   if (rank && rank->size > 1 && !options.is_alone) return run_over_ranks(options, *rank);
-  const Providers providers = named_providers(options.providers, options.device, options.seconds);
+  const Providers providers = named_providers(options.kernels);
   const std::vector<Job> jobs = jobs_of(providers, options);
   std::optional<RecordWriter> writer;
   if (!options.out.empty()) writer.emplace(options.out);
@@ -234,7 +237,7 @@ int run(const Options& options) {
   if (writer) writer->close();
   const Summary summary = summary_of(records);
   print(options.quiet ? last_line(summary) + "\n" : tables_of(records));
-  const bool lacks = lacks_required(options.required, options.device, providers);
+  const bool lacks = lacks_required(options.required, options.kernels.device, providers);
   if (InterruptNoted::has_come()) {
     std::fprintf(stderr, "opbound: interrupted; some of %zu checks did not run\n", count_of(jobs));
     return exit_interrupted;
@@ -259,22 +262,7 @@ void add_run(CLI::App& program, Action& chosen) {
       ->type_name("TIER")
       ->check(CLI::IsMember(tier_names))
       ->capture_default_str();
-  command
-      ->add_option("--provider", options->providers,
-                   "Whose kernels: own, torch, or a plug-in's file; repeat for several")
-      ->type_name("own|torch|FILE.so")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--provider-timeout", options->seconds,
-                   "Stop a plug-in that takes longer for one call")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1e-3, 1e6))
-      ->capture_default_str();
-  command
-      ->add_option("--device", options->device,
-                   "cpu, cuda or cuda:N, which is also the device that a plug-in for CUDA gets")
-      ->type_name("DEVICE")
-      ->capture_default_str();
+  options->kernels.add_to(*command);
   command
       ->add_option("--agree", options->agreement,
                    "On a device, which of our bits are compared with the host's: none, outputs, or "

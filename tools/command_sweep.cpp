@@ -8,6 +8,7 @@
 #include "reports/history.hpp"
 #include "reports/progress.hpp"
 #include "reports/text.hpp"
+#include "suites/foreign.hpp"
 #include "suites/rerun.hpp"
 #include "suites/run.hpp"
 #include "suites/sweep.hpp"
@@ -20,16 +21,18 @@ namespace {
 
 struct Options {
   std::vector<std::string> ops;
-  std::string folder, out, only, device = "cpu";
+  ProviderOptions kernels;
+  std::string folder, out, only;
   std::uint64_t every = 0;
   std::vector<std::string> required;
   bool all_attributes = false, quiet = false;
 };
 
-/// Elements of a sweep on the host where nothing else is asked for: seconds, not hours.
+/// Elements of a sweep that is judged on the host where nothing else is asked for: seconds, not
+/// hours.
 constexpr std::uint64_t host_elements = std::uint64_t{1} << 18;
 
-std::vector<CaseSpec> chosen_sweeps(const Options& options) {
+std::vector<CaseSpec> chosen_sweeps(const Options& options, const Provider& provider) {
   std::vector<CaseSpec> cases;
   for (const std::string& name : options.ops) read_op("sweep", name);
   for (const std::string& file : suite_files(options.folder)) {
@@ -42,13 +45,11 @@ std::vector<CaseSpec> chosen_sweeps(const Options& options) {
       cases.back().suite = file;  // as it is named here, so that `explain` finds it again
     }
   }
-  std::vector<CaseSpec> sweeps = sweeps_of(cases, options.all_attributes);
+  std::vector<CaseSpec> sweeps = cases_for(provider, sweeps_of(cases, options.all_attributes));
+  thin_out_unlisted(provider, sweeps);
   std::erase_if(sweeps, [&](const CaseSpec& c) {
     return (std::string(c.op->name) + " " + identity(c)).find(options.only) == std::string::npos;
   });
-  if (sweeps.empty())
-    throw InputError("sweep", "nothing to sweep",
-                     "an elementwise op with a case in fp32, or in 16 bits with fp32 inside");
   return sweeps;
 }
 
@@ -58,6 +59,9 @@ std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider, s
   Record without_result = record_of(spec, provider);
   without_result.verdict = Verdict::skipped;
   without_result.reason = provider.absence();
+  if (provider.variants(*spec.op, spec.direction, spec.attributes, spec.variant).empty() &&
+      without_result.reason.empty())
+    without_result.reason = provider.name() + " lists no such kernel";
   if (!without_result.reason.empty()) return {without_result};
   try {
     return run_sweep(spec, provider, every, progress);
@@ -70,26 +74,46 @@ std::vector<Record> records_of(const CaseSpec& spec, const Provider& provider, s
   return {without_result};
 }
 
+/// One sweep: whose kernel, and how many patterns of it.
+struct Job {
+  const Provider& provider;
+  CaseSpec spec;
+  std::uint64_t every;
+};
+
+std::vector<Job> jobs_of(const Providers& providers, const Options& options) {
+  std::vector<Job> jobs;
+  for (const auto& provider : providers)
+    for (CaseSpec& c : chosen_sweeps(options, *provider)) {
+      const auto all = static_cast<std::uint64_t>(sweep_size(c, 1));
+      const bool is_judged_there = provider->is_on_device() && !provider->is_foreign();
+      const std::uint64_t every = options.every > 0 ? options.every
+                                  : is_judged_there
+                                      ? 1
+                                      : std::max<std::uint64_t>(1, all / host_elements);
+      jobs.push_back({*provider, std::move(c), every});
+    }
+  if (jobs.empty())
+    throw InputError("sweep", "nothing to sweep",
+                     "an elementwise op with a case in fp32, or in 16 bits with fp32 inside");
+  return jobs;
+}
+
 int sweep(const Options& options) {
-  const std::unique_ptr<Provider> provider = own_provider(options.device);
-  const std::vector<CaseSpec> sweeps = chosen_sweeps(options);
-  const auto every_of = [&](const CaseSpec& c) {
-    if (options.every > 0) return options.every;
-    const auto all = static_cast<std::uint64_t>(sweep_size(c, 1));
-    return provider->is_on_device() ? 1 : std::max<std::uint64_t>(1, all / host_elements);
-  };
+  const Providers providers = named_providers(options.kernels);
+  const std::vector<Job> jobs = jobs_of(providers, options);
   std::uint64_t total = 0;
-  for (const CaseSpec& c : sweeps) total += static_cast<std::uint64_t>(sweep_size(c, every_of(c)));
+  for (const Job& j : jobs) total += static_cast<std::uint64_t>(sweep_size(j.spec, j.every));
   std::optional<RecordWriter> writer;
   if (!options.out.empty()) writer.emplace(options.out);
 
   const InterruptNoted interrupt;
   std::vector<Record> records;
   Progress progress(total, "opbound sweep");
-  for (const CaseSpec& c : sweeps) {
+  for (const Job& j : jobs) {
     if (InterruptNoted::has_come()) break;
-    const std::string what = std::string(c.op->name) + " " + identity(c);
-    for (Record& r : records_of(c, *provider, every_of(c),
+    const std::string what = std::string(j.spec.op->name) + " " + identity(j.spec);
+    for (Record& r : records_of(j.spec, j.provider, j.every,
                                 [&](std::uint64_t n) { progress.advance(n, what); })) {
       if (writer) writer->write(r);
       records.push_back(std::move(r));
@@ -97,14 +121,14 @@ int sweep(const Options& options) {
   }
   progress.clear();
   if (writer) writer->close();
-  return tell(records, options.quiet, options.required, options.device, {&provider, 1});
+  return tell(records, options.quiet, options.required, options.kernels.device, providers);
 }
 
 }  // namespace
 
 void add_sweep(CLI::App& program, Action& chosen) {
   CLI::App* command = program.add_subcommand(
-      "sweep", "Judge opbound's own elementwise ops on every bit pattern of their operands");
+      "sweep", "Judge elementwise kernels on every bit pattern of their operands");
   const auto options = std::make_shared<Options>();
   command->add_option("op", options->ops, "Ops; all that have elementwise outputs if none")
       ->type_name("OP");
@@ -112,12 +136,10 @@ void add_sweep(CLI::App& program, Action& chosen) {
       ->add_option("--suites", options->folder,
                    "Folder of suites, whose cases say which variants and formats there are")
       ->type_name("FOLDER");
-  command->add_option("--device", options->device, "cpu, cuda or cuda:N")
-      ->type_name("DEVICE")
-      ->capture_default_str();
+  options->kernels.add_to(*command);
   command
       ->add_option("--every", options->every,
-                   "Take each N-th pattern only; on the cpu about 2^18 patterns if not given")
+                   "Take each N-th pattern only; where the cpu judges, about 2^18 if not given")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32));
   command->add_option("--case", options->only, "Only sweeps whose description contains this")

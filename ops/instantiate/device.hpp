@@ -138,7 +138,7 @@ template <class Part, class Pass, Element stored, class Op>
 bool launch_typed(const Problem<Op>& problem, const Bindings& tensors) {
   using Io = TypedIo<Pass, stored>;
   if (!Io::suits(tensors)) return false;
-  constexpr std::int64_t most = 40 << 10;  // bytes: with the lanes' within the 48 KiB of any block
+  constexpr std::int64_t most = (48 << 10) - team_width * widest_lane<float>;  // any block has it
   const std::int64_t bytes = Part::remembered(problem.sizes) * std::int64_t{sizeof(float)};
   const std::int64_t blocks = Part::blocks(problem.sizes);
   if (bytes > most) {

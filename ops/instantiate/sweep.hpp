@@ -17,7 +17,7 @@ namespace opbound {
 namespace detail {
 
 /// A team of one lane, on the host or the device.
-struct Solo : LaneSums {
+struct Solo : LaneSums, OneByOne {
   template <class F>
   OPBOUND_HD auto sum(std::int64_t n, F term) const {
     return serial_sum(n, term);
@@ -29,7 +29,7 @@ struct Solo : LaneSums {
   OPBOUND_HD void barrier() const {}
 };
 
-/// What a sweep's loop is told when it is compiled, so that its code is short: nothing,
+/// What a sweep's loop is told when it is compiled, so that its code is short. Here: nothing.
 struct KnownLater {
   OPBOUND_HD static double value(const Operand& o, std::uint64_t index) { return o.at(index); }
   OPBOUND_HD static Format format(const Format& f) { return f; }
@@ -37,7 +37,7 @@ struct KnownLater {
   OPBOUND_HD static Judge judge(const Judge& j) { return j; }
 };
 
-/// or the variant, and that every tensor is fp32.
+/// Here: which variant it is, and that every tensor is fp32.
 template <int known_variant>
 struct KnownFp32 {
   static bool holds(const Sweep& sweep, int tensors) {

@@ -2,6 +2,7 @@
 // for kernels that have to keep up with memory.
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "ops/io.hpp"
@@ -13,8 +14,7 @@ template <Element stored>
 __device__ inline std::uint16_t half_bits(float x) {
   static_assert(stored == Element::bf16 || stored == Element::fp16);
   if constexpr (stored == Element::bf16) {
-    const auto bits = __float_as_uint(x);
-    return x != x ? 0x7fc0 : static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    return x != x ? 0x7fc0 : __bfloat16_as_ushort(__float2bfloat16_rn(x));
   } else {
     return x != x ? 0x7e00 : __half_as_ushort(__float2half_rn(x));
   }
