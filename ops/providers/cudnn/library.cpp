@@ -42,11 +42,8 @@ Library::Library() {
   library_ = opened(library_name, absence_);
   if (library_ == nullptr) return;
   cudnn_frontend::cudnn_dlhandle = library_;
-  const std::size_t v = symbol<decltype(cudnnGetVersion)>("cudnnGetVersion")();
-  version_ = std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
-             std::to_string(v % 100);
-  const std::size_t r = symbol<decltype(cudnnGetCudartVersion)>("cudnnGetCudartVersion")();
-  runtime_ = std::to_string(r / 1000) + "." + std::to_string(r % 1000 / 10);
+  version_ = version_text(symbol<decltype(cudnnGetVersion)>("cudnnGetVersion")());
+  runtime_ = runtime_text(symbol<decltype(cudnnGetCudartVersion)>("cudnnGetCudartVersion")());
   opened(runtime, absence_);
 }
 

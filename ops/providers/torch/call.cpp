@@ -5,9 +5,6 @@
 namespace opbound::with_torch {
 namespace {
 
-constexpr const char* element_names[] = {"fp64", "fp32", "tf32",  "bf16",  "fp16",
-                                         "e4m3", "e5m2", "int32", "int64", "boolean"};
-
 at::Tensor view_of(const opbound_tensor& t, const opbound_call& call) {
   const auto rank = static_cast<std::size_t>(t.rank);
   const at::TensorOptions options =
@@ -18,12 +15,6 @@ at::Tensor view_of(const opbound_tensor& t, const opbound_call& call) {
                       : at::Device(at::kCPU));
   return at::from_blob(t.data, at::IntArrayRef(t.size, rank), at::IntArrayRef(t.stride, rank),
                        options);
-}
-
-const opbound_tensor& named(const opbound_call& call, const char* name) {
-  const opbound_tensor* t = opbound_tensor_named(&call, name);
-  if (t == nullptr) throw std::logic_error(std::string("the call has no tensor ") + name);
-  return *t;
 }
 
 }  // namespace
@@ -51,27 +42,27 @@ at::ScalarType scalar_type_of(int element) {
     case OPBOUND_BOOLEAN:
       return at::kBool;
     default:
-      throw Unsupported(std::string("it has no format ") + element_names[element]);
+      throw Unsupported("it has no format " + plugin_side::name_of(element));
   }
 }
 
 std::string name_of(at::ScalarType type) {
   for (int e = OPBOUND_FP64; e <= OPBOUND_FP16; ++e)
-    if (e != OPBOUND_TF32 && scalar_type_of(e) == type) return element_names[e];
+    if (e != OPBOUND_TF32 && scalar_type_of(e) == type) return plugin_side::name_of(e);
   return c10::toString(type);
 }
 
 at::Tensor Call::tensor(const char* name) const {
-  const opbound_tensor* t = opbound_tensor_named(&call_, name);
-  return t == nullptr ? at::Tensor() : view_of(*t, call_);
+  const opbound_tensor* t = find(name);
+  return t == nullptr ? at::Tensor() : view_of(*t, get());
 }
 
 at::ScalarType Call::format_of(const char* name) const {
-  return scalar_type_of(named(call_, name).element);
+  return scalar_type_of(plugin_side::Call::tensor(name).element);
 }
 
 void Call::copy(const char* name, const at::Tensor& value) const {
-  const at::Tensor to = view_of(named(call_, name), call_);
+  const at::Tensor to = view_of(plugin_side::Call::tensor(name), get());
   if (value.sizes() != to.sizes())
     throw std::logic_error(std::string(name) + " has another shape than it should have");
   to.copy_(value.detach());
@@ -88,22 +79,6 @@ void Call::give(const char* name, const at::Tensor& value) const {
 
 void Call::give_widened(const char* name, const at::Tensor& value) const {
   if (has(name)) copy(name, value);
-}
-
-const opbound_attribute& Call::attribute(const char* name) const {
-  const opbound_attribute* a = opbound_attribute_named(&call_, name);
-  if (a == nullptr) throw std::logic_error(std::string("the call has no attribute ") + name);
-  return *a;
-}
-
-bool Call::flag(const char* name) const { return attribute(name).value.flag != 0; }
-std::int64_t Call::whole(const char* name) const { return attribute(name).value.whole; }
-double Call::number(const char* name) const { return attribute(name).value.number; }
-std::string Call::word(const char* name) const { return attribute(name).value.word; }
-
-void Call::require_as_computed(std::initializer_list<const char*> attributes) const {
-  for (const char* name : attributes)
-    require(word(name) == "fp64", std::string("it has no ") + name + " = " + word(name));
 }
 
 }  // namespace opbound::with_torch

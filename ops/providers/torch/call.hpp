@@ -4,33 +4,18 @@
 #include <ATen/ATen.h>
 #include <c10/util/Optional.h>
 
-#include <initializer_list>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 
-#include "ops/provider.h"
+#include "ops/providers/plugin_side.hpp"
 
 namespace opbound::with_torch {
 
-/// This torch has no kernel for the call: a record `skipped` with this reason.
-struct Unsupported : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+using namespace plugin_side;
 
-inline void require(bool holds, const std::string& why_not) {
-  if (!holds) throw Unsupported(why_not);
-}
-
-class Call {
+class Call : public plugin_side::Call {
  public:
-  explicit Call(const opbound_call& call) : call_(call) {}
+  using plugin_side::Call::Call;
 
-  const opbound_call& get() const { return call_; }
-  bool is_backward() const { return std::string_view(call_.direction) == "backward"; }
-  bool is_variant(std::string_view name) const { return name == call_.variant; }
-
-  bool has(const char* name) const { return opbound_tensor_named(&call_, name) != nullptr; }
   /// A view of opbound's memory: kernels write into copies. Undefined for a tensor that the call
   /// does not have, which is how torch says "none".
   at::Tensor tensor(const char* name) const;
@@ -43,20 +28,8 @@ class Call {
   /// The same for a statistic that torch keeps in a narrower format than the op does.
   void give_widened(const char* name, const at::Tensor& value) const;
 
-  bool flag(const char* attribute) const;
-  std::int64_t whole(const char* attribute) const;
-  double number(const char* attribute) const;
-  std::string word(const char* attribute) const;
-
-  /// Unsupported where one of these attributes, formats in which a value is held on the way, is not
-  /// "as computed".
-  void require_as_computed(std::initializer_list<const char*> attributes) const;
-
  private:
-  const opbound_attribute& attribute(const char* name) const;
   void copy(const char* name, const at::Tensor& value) const;
-
-  const opbound_call& call_;
 };
 
 /// The tensor, or nothing where it is undefined.

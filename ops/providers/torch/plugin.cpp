@@ -10,10 +10,9 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
-#include "ops/provider.h"
+#include "ops/providers/plugin_side.hpp"
 #include "ops/providers/torch/kernels.hpp"
 #ifdef OPBOUND_TORCH_CUDA
 #include <c10/cuda/CUDAGuard.h>
@@ -34,24 +33,6 @@ const Kernels& all_kernels() {
   return kernels;
 }
 
-/// Is `word` one of those that stand between `|` in `list`?
-bool lists(std::string_view list, std::string_view word) {
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find('|', begin), list.size());
-    if (list.substr(begin, end - begin) == word) return true;
-    begin = end + 1;
-  }
-  return false;
-}
-
-const Kernel& kernel_for(const opbound_call& call) {
-  for (const Kernel& k : all_kernels())
-    if (std::strcmp(k.op, call.op) == 0 && lists(k.variants, call.variant) &&
-        (k.direction == nullptr || std::strcmp(k.direction, call.direction) == 0))
-      return k;
-  throw Unsupported(std::string("no kernel for ") + call.op + " " + call.direction);
-}
-
 /// The format of the call's first tensor of numbers; none of them: -1.
 int stored_format(const opbound_call& call) {
   for (std::size_t i = 0; i < call.tensor_count; ++i)
@@ -64,11 +45,10 @@ int stored_format(const opbound_call& call) {
 void require_compute(const opbound_call& call, const Kernel& kernel) {
   const int stored = stored_format(call);
   if (std::strcmp(call.op, "cast") == 0 || stored < 0) return;
-  const bool is_narrow = stored == OPBOUND_BF16 || stored == OPBOUND_FP16;
-  const int used = is_narrow && kernel.narrow == Narrow::in_fp32 ? OPBOUND_FP32 : stored;
+  const int used = is_narrow(stored) && kernel.narrow == Narrow::in_fp32 ? OPBOUND_FP32 : stored;
   if (call.compute == used) return;
   const std::string name = name_of(scalar_type_of(stored));
-  if (is_narrow && kernel.narrow == Narrow::as_stored)
+  if (is_narrow(stored) && kernel.narrow == Narrow::as_stored)
     throw Unsupported("it stores what lies between the steps of " + std::string(call.op) + " " +
                       call.direction + " in " + name);
   throw Unsupported("it computes " + name + " in " + name_of(scalar_type_of(used)) +
@@ -87,36 +67,36 @@ void prepare() {
   static_cast<void>(once);
 }
 
-int refused(int status, const std::string& why, char* message, std::size_t size) {
-  std::snprintf(message, size, "%s", why.substr(0, why.find('\n')).c_str());
-  return status;
+void compute(const opbound_call& call) {
+  prepare();
+  const Kernel& kernel = kernel_for(all_kernels(), call);
+  require_compute(call, kernel);
+#ifdef OPBOUND_TORCH_CUDA
+  const auto index = static_cast<c10::DeviceIndex>(call.device_index);
+  const c10::cuda::CUDAStreamGuard guard(
+      c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(call.stream), index));
+#endif
+  kernel.run(Call(call));
 }
+
+/// Of torch's many lines the first says what it is.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 /// What torch checks and refuses it does not support; what it asserts of itself has failed.
-bool is_refusal(const c10::Error& e) {
-  return std::string(e.what_without_backtrace()).find("INTERNAL ASSERT") == std::string::npos;
-}
-
 int run(const opbound_call* call, char* message, size_t message_size) {
-  try {
-    prepare();
-    const Kernel& kernel = kernel_for(*call);
-    require_compute(*call, kernel);
-#ifdef OPBOUND_TORCH_CUDA
-    const auto index = static_cast<c10::DeviceIndex>(call->device_index);
-    const c10::cuda::CUDAStreamGuard guard(
-        c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(call->stream), index));
-#endif
-    kernel.run(Call(*call));
-    return OPBOUND_OK;
-  } catch (const Unsupported& e) {
-    return refused(OPBOUND_UNSUPPORTED, e.what(), message, message_size);
-  } catch (const c10::Error& e) {
-    return refused(is_refusal(e) ? OPBOUND_UNSUPPORTED : OPBOUND_FAILED, e.what_without_backtrace(),
-                   message, message_size);
-  } catch (const std::exception& e) {
-    return refused(OPBOUND_FAILED, e.what(), message, message_size);
-  }
+  return guarded(message, message_size, [&] {
+    try {
+      compute(*call);
+    } catch (const Unsupported&) {
+      throw;
+    } catch (const c10::Error& e) {
+      const std::string text = e.what_without_backtrace();
+      require(text.find("INTERNAL ASSERT") != std::string::npos, first_line(text));
+      throw std::runtime_error(first_line(text));
+    } catch (const std::exception& e) {
+      throw std::runtime_error(first_line(e.what()));
+    }
+  });
 }
 
 /// SLEEF's u10 functions and MKL's VML in its accurate mode are within 1 ulp of the exact value;
@@ -149,42 +129,27 @@ std::string capability() {
   return text;
 }
 
-struct Description {
-  std::vector<opbound_algorithm> algorithms;
-  std::vector<opbound_function_error> functions = function_errors();
-  std::string capability_text = capability();
-  std::string mkl = configured("Intel(R) oneAPI Math Kernel Library ");
-  std::string dnn = configured("Intel(R) MKL-DNN ");
-  std::vector<opbound_environment> environment{
-      {is_on_cuda ? "torch cuda" : "torch cpu", capability_text.c_str()},
-      {"torch mkl", mkl.c_str()},
-      {"torch mkl-dnn", dnn.c_str()},
-      {"torch threads", "1"},
-      {"torch deterministic", "true"},
-      {"torch adamw", adamw_implementation()}};
-  opbound_provider provider{};
-
-  Description() {
-    for (const Kernel& k : all_kernels()) algorithms.push_back({k.op, k.direction, k.variants});
-    provider.struct_size = sizeof provider;
-    provider.abi_version = OPBOUND_ABI_VERSION;
-    provider.device = is_on_cuda ? OPBOUND_CUDA : OPBOUND_HOST;
-    provider.name = "torch";
-    provider.version = TORCH_VERSION;
-    provider.run = run;
-    provider.algorithm_count = algorithms.size();
-    provider.algorithms = algorithms.data();
-    provider.function_count = functions.size();
-    provider.functions = functions.data();
-    provider.environment_count = environment.size();
-    provider.environment = environment.data();
-  }
-};
+Description describe() {
+  Description d;
+  d.device = is_on_cuda ? OPBOUND_CUDA : OPBOUND_HOST;
+  d.name = "torch";
+  d.version = TORCH_VERSION;
+  d.run = run;
+  for (const Kernel& k : all_kernels()) d.algorithms.push_back({k.op, k.direction, k.variants});
+  d.functions = function_errors();
+  d.environment = {{is_on_cuda ? "torch cuda" : "torch cpu", capability()},
+                   {"torch mkl", configured("Intel(R) oneAPI Math Kernel Library ")},
+                   {"torch mkl-dnn", configured("Intel(R) MKL-DNN ")},
+                   {"torch threads", "1"},
+                   {"torch deterministic", "true"},
+                   {"torch adamw", adamw_implementation()}};
+  return d;
+}
 
 }  // namespace
 }  // namespace opbound::with_torch
 
-extern "C" const opbound_provider* opbound_provider_v1() {
-  static const opbound::with_torch::Description description;
-  return &description.provider;
+extern "C" OPBOUND_EXPORT const opbound_provider* opbound_provider_v1() {
+  using namespace opbound;
+  return plugin_side::described<with_torch::describe>("torch");
 }
