@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ops/matmul.hpp"
+#include "ops/providers/cublas/units.hpp"
 #include "ops/providers/plugin.hpp"
 #include "reports/history.hpp"
 #include "suites/foreign.hpp"
@@ -81,6 +83,13 @@ TEST_F(ProgramCublas, declares_matrix_units_where_they_are) {
   }
 }
 
+/// The plug-in is built without opbound's ops, and lists their matrix units itself.
+TEST(CublasUnits, are_those_of_matmul) {
+  for (std::size_t v = 0; v < matmul::variants.size(); ++v)
+    EXPECT_EQ(with_cublas::is_unit(matmul::variants[v].name), v >= matmul::volta)
+        << matmul::variants[v].name;
+}
+
 TEST_F(ProgramCublas, a_setting_that_is_none_is_refused_with_its_name) {
   for (const auto& [setting, line] : std::vector<std::pair<std::string, std::string>>{
            {"OPBOUND_CUBLAS_TF32=yes", "OPBOUND_CUBLAS_TF32 is 'yes', expected on or off"},
@@ -101,7 +110,9 @@ TEST_F(ProgramCublas, records_the_settings) {
       shell("OPBOUND_CUBLAS_REDUCED=on OPBOUND_CUBLAS_WORKSPACE_BYTES=0 " OPBOUND_PROGRAM
             " run matmul.toml --provider cublas --out r.jsonl");
   EXPECT_NE(ran.code, 2) << ran.err;
-  for (const Record& r : read_records(path("r.jsonl")))
+  const std::vector<Record> records = read_records(path("r.jsonl"));
+  ASSERT_FALSE(records.empty());
+  for (const Record& r : records)
     for (const auto& entry : {std::pair<std::string, std::string>{"cublas reduced", "on"},
                               {"cublas workspace", "0 bytes"}})
       EXPECT_NE(std::find(r.environment.begin(), r.environment.end(), entry), r.environment.end())

@@ -1,5 +1,7 @@
 #include "ops/providers/cublas/check.hpp"
 
+#include <stdexcept>
+
 namespace opbound::with_cublas {
 
 std::string text_of(cublasStatus_t status) {

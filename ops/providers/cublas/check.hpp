@@ -4,19 +4,13 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-#include <stdexcept>
 #include <string>
+
+#include "ops/providers/plugin_side.hpp"
 
 namespace opbound::with_cublas {
 
-/// This cuBLAS has no kernel for the call: a record `skipped` with this reason.
-struct Unsupported : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-inline void require(bool holds, const std::string& why_not) {
-  if (!holds) throw Unsupported(why_not);
-}
+using namespace plugin_side;
 
 /// "CUBLAS_STATUS_NOT_SUPPORTED"
 std::string text_of(cublasStatus_t status);

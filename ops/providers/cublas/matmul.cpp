@@ -3,42 +3,12 @@
 #include "ops/providers/cublas/matmul.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 #include <string_view>
+
+#include "ops/providers/cublas/units.hpp"
 
 namespace opbound::with_cublas {
 namespace {
-
-/// One call of opbound's.
-class Call {
- public:
-  explicit Call(const opbound_call& call) : call_(call) {}
-
-  const opbound_tensor* find(const char* name) const { return opbound_tensor_named(&call_, name); }
-  const opbound_tensor& tensor(const char* name) const {
-    const opbound_tensor* t = find(name);
-    if (t == nullptr) throw std::logic_error(std::string("the call has no tensor ") + name);
-    return *t;
-  }
-  double number(const char* name) const { return attribute(name).value.number; }
-  bool flag(const char* name) const { return attribute(name).value.flag != 0; }
-  int compute() const { return call_.compute; }
-  bool is_backward() const { return std::string_view(call_.direction) == "backward"; }
-  /// Is it to be judged as a matrix unit and nothing else?
-  bool is_unit() const {
-    const std::string_view v = call_.variant;
-    return v != "sequential" && v != "split_k" && v != "scales_first";
-  }
-
- private:
-  const opbound_attribute& attribute(const char* name) const {
-    const opbound_attribute* a = opbound_attribute_named(&call_, name);
-    if (a == nullptr) throw std::logic_error(std::string("the call has no attribute ") + name);
-    return *a;
-  }
-
-  const opbound_call& call_;
-};
 
 bool is_empty(const opbound_tensor& t) {
   return std::any_of(t.size, t.size + t.rank, [](std::int64_t n) { return n == 0; });
@@ -51,9 +21,9 @@ cublasComputeType_t compute_in_fp32(const Call& c, const Settings& settings) {
     case OPBOUND_TF32:
       return CUBLAS_COMPUTE_32F_FAST_TF32;
     case OPBOUND_FP32:
-      require(settings.tf32 || !c.is_unit(),
+      require(settings.tf32 || !is_unit(c.variant()),
               "fp32 in matrix units is a setting: OPBOUND_CUBLAS_TF32=on");
-      require(!settings.tf32 || c.is_unit(),
+      require(!settings.tf32 || is_unit(c.variant()),
               "OPBOUND_CUBLAS_TF32=on cuts fp32 to tf32, which only a matrix unit's variant is");
       return settings.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     default:
@@ -64,8 +34,8 @@ cublasComputeType_t compute_in_fp32(const Call& c, const Settings& settings) {
 /// A product without its tensors: how it computes.
 Product arithmetic_of(const Call& c, const Settings& settings) {
   Product p;
-  p.only_units = c.is_unit();
-  switch (c.compute()) {
+  p.only_units = is_unit(c.variant());
+  switch (c.get().compute) {
     case OPBOUND_FP64:
       p.compute = CUBLAS_COMPUTE_64F;
       p.scale = CUDA_R_64F;
@@ -80,7 +50,7 @@ Product arithmetic_of(const Call& c, const Settings& settings) {
     default:
       throw Unsupported("it adds in fp64, fp32 and fp16 only");
   }
-  require(!p.only_units || c.compute() == OPBOUND_FP32, "a matrix unit's variant adds in fp32");
+  require(!p.only_units || c.get().compute == OPBOUND_FP32, "a matrix unit's variant adds in fp32");
   return p;
 }
 
