@@ -1,7 +1,5 @@
 // Scaled dot-product attention.
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 
 #include "ops/providers/cudnn/kernels.hpp"
 #include "ops/providers/cudnn/plan.hpp"
@@ -118,10 +116,7 @@ void attention(const Call& c, Plan& plan) {
 }  // namespace
 
 bool is_deterministic() {
-  static const bool asked = [] {
-    const char* value = std::getenv("OPBOUND_CUDNN_DETERMINISTIC");
-    return value != nullptr && std::strcmp(value, "0") != 0;
-  }();
+  static const bool asked = read_switch("OPBOUND_CUDNN_DETERMINISTIC");
   return asked;
 }
 

@@ -28,7 +28,7 @@ void add_activations(Kernels& kernels);
 void add_attention(Kernels& kernels);
 
 /// Is the attention's backward pass asked to give the same bits in each run? The environment's
-/// OPBOUND_CUDNN_DETERMINISTIC, when first asked: anything but 0.
+/// OPBOUND_CUDNN_DETERMINISTIC=on, read when the plug-in is opened.
 bool is_deterministic();
 
 /// The bytes of scratch memory that the kernel's graph needs, and the graph run: graphs are built
