@@ -297,7 +297,7 @@ TEST_F(Program, refuses_wrong_use_and_wrong_files_in_one_line) {
                             "run --tier daily",
                             "run --device tpu",
                             "run --device cuda:x",
-                            "run --provider cudnn",
+                            "run --provider nonsense",
                             "run missing.toml",
                             "run --suites none",
                             "run --suites missing",
