@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/providers/cub/segments.cuh"
+#include "ops/providers/cub/iterators.cuh"
 
 namespace opbound::with_cub {
 namespace {
@@ -32,6 +32,10 @@ Scratch scratch_of(const Problem& p) {
   auto* const base = static_cast<unsigned char*>(p.workspace);
   const auto place = [&](int k) { return reinterpret_cast<long long*>(base + k * array); };
   return {place(0), place(1), place(2), place(3), base + 4 * array, p.workspace_size - 4 * array};
+}
+
+Index index_of(const opbound_tensor& t) {
+  return {t.data, t.stride[0], t.element == OPBOUND_INT64};
 }
 
 __global__ void number_rows(Index from, long long count, long long* ids, long long* rows) {
@@ -78,18 +82,13 @@ void sum_as(const Problem& p, const Scratch& s, const Segments& segments) {
   if (has_pointers)
     return sum(p, s, static_cast<const Sum*>(x.data), static_cast<Sum*>(y.data), segments);
   Elements<Sum> in;
+  in.items = {p.ids == nullptr ? nullptr : s.order, p.rows, x.stride[0], x.stride[1]};
   in.data = x.data;
   in.element = x.element;
-  in.rows = p.rows;
-  in.row_stride = x.stride[0];
-  in.column_stride = x.stride[1];
-  in.order = p.ids == nullptr ? nullptr : s.order;
   Sums<Sum> out;
+  out.results = {p.width, y.stride[0], y.stride[1]};
   out.data = y.data;
   out.element = y.element;
-  out.width = p.width;
-  out.row_stride = y.stride[0];
-  out.column_stride = y.stride[1];
   sum(p, s, in, out, segments);
 }
 
