@@ -211,6 +211,23 @@ std::int64_t height(const SumTree& tree) {
   return heights.empty() ? 0 : heights.back();
 }
 
+bool is_same_order(const SumTree& a, const SumTree& b) {
+  if (a.leaves != b.leaves || a.nodes.size() != b.nodes.size()) return false;
+  std::map<std::vector<std::int64_t>, std::int64_t> numbers;  // of a node by its children's numbers
+  const auto number_of = [&](const SumTree& tree) {
+    std::vector<std::int64_t> nodes;
+    for (std::vector<std::int64_t> children : tree.nodes) {
+      for (std::int64_t& c : children)
+        if (c >= tree.leaves) c = nodes[static_cast<std::size_t>(c - tree.leaves)];
+      std::sort(children.begin(), children.end());
+      const auto next = tree.leaves + std::ssize(numbers);
+      nodes.push_back(numbers.try_emplace(std::move(children), next).first->second);
+    }
+    return nodes.empty() ? 0 : nodes.back();
+  };
+  return number_of(a) == number_of(b);
+}
+
 std::string to_string(const SumTree& tree) {
   constexpr std::int64_t most_legible = 1000;
   if (tree.nodes.empty()) return tree.leaves == 1 ? "0" : "";

@@ -39,6 +39,9 @@ Revealed reveal_sum(std::int64_t n, std::int64_t counts, std::int64_t most_calls
 /// The largest number of additions between a term and the sum; a node of k terms counts k - 1.
 std::int64_t height(const SumTree& tree);
 
+/// Are the same terms and sums added in both, whichever operand stands first?
+bool is_same_order(const SumTree& a, const SumTree& b);
+
 /// ((0+1)+2)+3, with runs of a chain as 0..7; of a high tree that is no chain the height alone.
 std::string to_string(const SumTree& tree);
 

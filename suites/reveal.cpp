@@ -212,7 +212,7 @@ bool tells_orders_apart(const CaseSpec& spec, std::size_t output, const Outputs&
   if (r.found.tree.leaves < 3) return true;
   int others = 0, told = 0;
   for (const SumTree& other : usual_trees(r.found.tree.leaves)) {
-    if (to_string(other) == to_string(r.found.tree)) continue;
+    if (is_same_order(other, r.found.tree)) continue;
     ++others;
     told += differing(spec, output, got, other, r.products).value_or(0) > 0 ? 1 : 0;
   }

@@ -161,6 +161,15 @@ CaseSpec product(std::string_view precision, std::int64_t k) {
   return spec;
 }
 
+TEST(Reveal, OrdersAreTheSameWhicheverOperandStandsFirst) {
+  const SumTree chain{3, {{0, 1}, {3, 2}}};
+  EXPECT_TRUE(is_same_order(chain, {3, {{1, 0}, {2, 3}}}));
+  EXPECT_FALSE(is_same_order(chain, {3, {{0, 2}, {3, 1}}}));
+  EXPECT_TRUE(is_same_order({4, {{2, 3}, {0, 1}, {4, 5}}}, {4, {{0, 1}, {3, 2}, {4, 5}}}));
+  EXPECT_FALSE(is_same_order({4, {{0, 1}, {2, 3}, {4, 5}}}, {4, {{0, 1}, {4, 2}, {5, 3}}}));
+  EXPECT_FALSE(is_same_order(chain, {4, {{0, 1}, {4, 2}, {5, 3}}}));
+}
+
 class RevealFile : public TemporaryFolder {};
 
 /// The own kernel's order is known: chains of slices, their sums in turn.
@@ -197,6 +206,14 @@ TEST(RevealCase, NarrowFormatsAreProbedWithFewerUnits) {
       revealed(attack::case_for("matmul", Direction::forward, "e4m3:fp32:fp16", {1, 1, 100}));
   EXPECT_EQ(products.found.refusal, "");
   EXPECT_EQ(to_string(products.found.tree), "(0..99)");
+}
+
+/// A chain is one of the orders that it is told apart from.
+TEST(RevealCase, AChainOfAdditionsIsReplayed) {
+  const RevealedSum r =
+      revealed(attack::case_for("all_reduce", Direction::forward, "fp32", {8, 61}));
+  EXPECT_EQ(to_string(r.found.tree), "(0..7)");
+  EXPECT_TRUE(r.is_replayed) << r.note;
 }
 
 /// Three terms in bf16 have the same sum in any order: no evidence.
