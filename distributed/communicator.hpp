@@ -33,7 +33,8 @@ class Communicator {
   virtual std::int32_t rank() const = 0;
   virtual std::int32_t size() const = 0;
 
-  /// Starts everything at once and returns when all of it is done. A receiver's span has the
+  /// Starts everything at once and returns when all of it is done; what ends it before is the
+  /// transport's to say. A receiver's span has the
   /// sender's size.
   virtual void exchange(std::span<const Sent> sent, std::span<const Received> received) = 0;
 };

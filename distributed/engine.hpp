@@ -12,6 +12,10 @@ namespace opbound {
 /// Elements of every rank that is here, one vector for each.
 using Buffers = std::vector<std::vector<double>>;
 
+/// How long a rank waits for others that do not go on, where nothing else is asked for. It is
+/// longer than rank 0 judges alone while they wait for it.
+inline constexpr double default_patience = 600;  // seconds
+
 /// A tensor in a message.
 struct TensorRange {
   std::string name;
@@ -42,10 +46,17 @@ class Engine {
   virtual bool keeps_order() const { return true; }
   /// Does it divide by itself, where a mean divides before? Then it is given what is not divided.
   virtual bool averages() const { return false; }
+  /// A stored x as this engine is given it.
+  double own_term(const Reducer& reducer, double x) const {
+    return reducer.kept(averages() ? round_to(reducer.compute, x) : reducer.term(x));
+  }
 
   /// Every local rank's elements in, results out; every process calls it. Ranks from
-  /// schedule.ranks on, where that is less than all, take no part. Throws ProviderFailure, which
-  /// says who waits for whom, where it does not come to an end.
+  /// schedule.ranks on, where that is less than all, take no part.
+  ///
+  /// Throws ProviderFailure where it does not come to an end: a simulated world at once, saying who
+  /// waits for whom; mpi, tcp and nccl where nothing comes for as long as they were told to wait.
+  /// mpi_library waits as long as MPI does: a collective of MPI's own cannot be given up.
   virtual void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) = 0;
 
   /// Other delays and another order of arrival for the next runs, where the engine makes them.

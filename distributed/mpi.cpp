@@ -2,8 +2,8 @@
 
 #include <cstdio>
 
-#include "distributed/engines/mpi_transport.hpp"
 #include "distributed/module.hpp"
+#include "distributed/modules/mpi_transport.hpp"
 #include "distributed/rank_engine.hpp"
 #include "ops/provider.hpp"
 
@@ -28,6 +28,10 @@ class Mpi {
 
   const MpiTransport& transport() const { return transport_; }
 
+  /// Nothing more goes through a transport that broke.
+  void require_whole() const {
+    if (is_broken_) throw ProviderFailure("mpi: it broke before");
+  }
   void require(const char* error) {
     if (error == nullptr) return;
     is_broken_ = true;
@@ -41,20 +45,24 @@ class Mpi {
 
 class MpiCommunicator final : public Communicator {
  public:
-  explicit MpiCommunicator(Mpi& mpi) : mpi_(mpi) {}
+  MpiCommunicator(Mpi& mpi, double seconds) : mpi_(mpi), seconds_(seconds) {}
 
   std::int32_t rank() const override { return mpi_.transport().rank; }
   std::int32_t size() const override { return mpi_.transport().size; }
   void exchange(std::span<const Sent> sent, std::span<const Received> received) override {
-    mpi_.require(mpi_.transport().exchange(sent, received));
+    mpi_.require_whole();
+    mpi_.require(mpi_.transport().exchange(sent, received, seconds_));
   }
 
  private:
   Mpi& mpi_;
+  double seconds_;
 };
 
 class MpiEngine : public RankEngine {
  public:
+  explicit MpiEngine(double seconds) : communicator_(mpi_, seconds) {}
+
   std::string name() const override { return "mpi"; }
   std::string version() const override { return mpi_.transport().version; }
   std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
@@ -66,12 +74,18 @@ class MpiEngine : public RankEngine {
 
  private:
   Mpi mpi_;
-  MpiCommunicator communicator_{mpi_};
+  MpiCommunicator communicator_;
 };
 
 class MpiLibraryEngine final : public MpiEngine {
  public:
+  using MpiEngine::MpiEngine;
+
   std::string name() const override { return "mpi_library"; }
+  std::vector<std::pair<std::string, std::string>> environment() const override {
+    if (offset_ == 0) return {};
+    return {{"offset", std::to_string(offset_)}};
+  }
   bool keeps_order() const override { return false; }
   bool set_offset(std::int64_t elements) override {
     offset_ = elements;
@@ -100,9 +114,8 @@ class MpiLibraryEngine final : public MpiEngine {
   void call(Collective collective, const Reducer& reducer, Element element, void* data,
             std::int64_t count, std::int64_t shard) {
     const MpiTransport& t = mpi().transport();
-    const bool has_type = element == Element::fp64 || element == Element::fp32 ||
-                          element == Element::bf16 || element == Element::fp16;
-    if (!has_type) throw Unavailable("no MPI type for this format");
+    if (!is_moved_and_added(element)) throw Unavailable("no MPI type for this format");
+    mpi().require_whole();
     switch (collective) {
       case Collective::all_reduce:
         return mpi().require(t.all_reduce(element, reducer.reduction, data, count));
@@ -120,7 +133,9 @@ class MpiLibraryEngine final : public MpiEngine {
 
 }  // namespace
 
-std::unique_ptr<Engine> mpi_engine() { return std::make_unique<MpiEngine>(); }
-std::unique_ptr<Engine> mpi_library_engine() { return std::make_unique<MpiLibraryEngine>(); }
+std::unique_ptr<Engine> mpi_engine(double seconds) { return std::make_unique<MpiEngine>(seconds); }
+std::unique_ptr<Engine> mpi_library_engine(double seconds) {
+  return std::make_unique<MpiLibraryEngine>(seconds);
+}
 
 }  // namespace opbound

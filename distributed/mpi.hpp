@@ -8,11 +8,13 @@
 
 namespace opbound {
 
-/// MPI moves the messages, opbound adds: the order is the schedule's.
+/// MPI moves the messages, opbound adds: the order is the schedule's. A message that has not come
+/// after so many seconds is a failure.
 /// Throws Unavailable where there is no module, and ProviderFailure where MPI does not start.
-std::unique_ptr<Engine> mpi_engine();
+std::unique_ptr<Engine> mpi_engine(double seconds = default_patience);
 
-/// MPI's own MPI_Allreduce, MPI_Reduce_scatter, MPI_Allgatherv and MPI_Bcast: in any order.
-std::unique_ptr<Engine> mpi_library_engine();
+/// MPI's own MPI_Allreduce, MPI_Reduce_scatter, MPI_Allgatherv and MPI_Bcast: in any order. Only
+/// what the checks tell one another has a limit of seconds.
+std::unique_ptr<Engine> mpi_library_engine(double seconds = default_patience);
 
 }  // namespace opbound

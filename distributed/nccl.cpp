@@ -1,13 +1,15 @@
 #include "distributed/nccl.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
 
-#include "distributed/engines/nccl_transport.hpp"
 #include "distributed/launch.hpp"
 #include "distributed/module.hpp"
+#include "distributed/modules/nccl_transport.hpp"
 #include "distributed/mpi.hpp"
 #include "distributed/tcp.hpp"
 #include "ops/provider.hpp"
@@ -17,8 +19,8 @@ namespace {
 
 class NcclEngine final : public Engine {
  public:
-  NcclEngine(std::int32_t ranks, std::vector<std::string> unwaited)
-      : unwaited_(std::move(unwaited)) {
+  NcclEngine(std::int32_t ranks, std::vector<std::string> unwaited, double seconds)
+      : unwaited_(std::move(unwaited)), seconds_(seconds) {
     setenv("NCCL_NVLS_ENABLE", "0", 1);
     const auto open =
         reinterpret_cast<OpenNccl>(open_module("nccl", "libopbound_nccl.so", "opbound_nccl_open"));
@@ -49,14 +51,16 @@ class NcclEngine final : public Engine {
            std::to_string(v % 100);
   }
   std::vector<std::pair<std::string, std::string>> environment() const override {
-    std::vector<std::pair<std::string, std::string>> all;
-    for (const char* name : {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE"})
-      if (const char* value = std::getenv(name)) all.emplace_back(name, value);
+    auto all = variables();
+    if (!launcher_.empty()) all.emplace_back("launcher", launcher_);
+    if (!unwaited_.empty())
+      all.emplace_back("unwaited", fmt::format("{}", fmt::join(unwaited_, ",")));
+    if (offset_ != 0) all.emplace_back("offset", std::to_string(offset_));
     return all;
   }
   std::string settings() const override {
     std::string text;
-    for (const auto& [name, value] : environment()) text += ", " + name + "=" + value;
+    for (const auto& [name, value] : variables()) text += ", " + name + "=" + value;
     return text;
   }
   std::string device() const override { return "cuda"; }
@@ -77,9 +81,7 @@ class NcclEngine final : public Engine {
 
   void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) override {
     const Element element = element_of(reducer.wire);
-    const bool has_type = element == Element::fp64 || element == Element::fp32 ||
-                          element == Element::bf16 || element == Element::fp16;
-    if (!has_type || !(reducer.wire == reducer.compute))
+    if (!is_moved_and_added(element) || !(reducer.wire == reducer.compute))
       throw Unavailable("NCCL adds in the format that it moves: fp64, fp32, bf16, fp16");
     const std::int64_t count = std::ssize(buffers.front());
     std::vector<Tensor> messages;
@@ -94,7 +96,8 @@ class NcclEngine final : public Engine {
                   chunk_of(schedule, count, 0).count,
                   offset_,
                   data,
-                  parts};
+                  parts,
+                  seconds_};
     const bool divides_after = reducer.is_mean() && reducer.divides == all_reduce::Divides::after;
     if (divides_after) call.reduction = all_reduce::Reduction::sum;
     require(nccl_.run(call));
@@ -113,7 +116,8 @@ class NcclEngine final : public Engine {
  private:
   /// One rank in each process: rank 0's id reaches the others through MPI, or TCP under torchrun.
   void join(const Launched& launch) {
-    transport_ = launch.by == "torchrun" ? tcp_engine() : mpi_engine();
+    launcher_ = launch.by;
+    transport_ = launch.by == "torchrun" ? tcp_engine(seconds_) : mpi_engine(seconds_);
     if (transport_->ranks() != launch.size)
       throw ProviderFailure(launch.by + " started " + std::to_string(launch.size) +
                             " ranks, of which " + transport_->name() + " knows " +
@@ -127,6 +131,13 @@ class NcclEngine final : public Engine {
     id = transport_->gather(id);
     const int device = launch.local_rank % nccl_.devices;
     require(nccl_.start({&device, 1}, first_, ranks_, id.data()));
+  }
+
+  static std::vector<std::pair<std::string, std::string>> variables() {
+    std::vector<std::pair<std::string, std::string>> all;
+    for (const char* name : {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE"})
+      if (const char* value = std::getenv(name)) all.emplace_back(name, value);
+    return all;
   }
 
   static void require(const char* error) {
@@ -150,12 +161,15 @@ class NcclEngine final : public Engine {
   std::int64_t offset_ = 0;
   std::vector<TensorRange> late_;
   std::vector<std::string> unwaited_;
+  std::string launcher_;  ///< of several processes
+  double seconds_;
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> nccl_engine(std::int32_t ranks, std::vector<std::string> unwaited) {
-  return std::make_unique<NcclEngine>(ranks, std::move(unwaited));
+std::unique_ptr<Engine> nccl_engine(std::int32_t ranks, std::vector<std::string> unwaited,
+                                    double seconds) {
+  return std::make_unique<NcclEngine>(ranks, std::move(unwaited), seconds);
 }
 
 }  // namespace opbound

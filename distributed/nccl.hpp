@@ -16,7 +16,9 @@ namespace opbound {
 /// The order of additions is NCCL's: what NCCL_ALGO and NCCL_PROTO say is part of the contract, and
 /// the bound is for any order. Sums are in the format that is moved. NVLink multicast is off
 /// (NCCL_NVLS_ENABLE=0): what a switch adds is rounded in its own way.
+/// A run that has not ended after so many seconds is a failure.
 /// Throws Unavailable where NCCL or the GPUs are missing, ProviderFailure where it does not start.
-std::unique_ptr<Engine> nccl_engine(std::int32_t ranks, std::vector<std::string> unwaited = {});
+std::unique_ptr<Engine> nccl_engine(std::int32_t ranks, std::vector<std::string> unwaited = {},
+                                    double seconds = default_patience);
 
 }  // namespace opbound

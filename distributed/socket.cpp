@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -44,6 +45,12 @@ void send_at_once(int descriptor) {
   if (setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) != 0) refuse("setsockopt");
 }
 
+std::chrono::microseconds left_until(Deadline deadline) {
+  const auto left =
+      std::chrono::ceil<std::chrono::microseconds>(deadline - std::chrono::steady_clock::now());
+  return std::max(left, std::chrono::microseconds(0));
+}
+
 sockaddr_in address(int descriptor, int (*ask)(int, sockaddr*, socklen_t*)) {
   sockaddr_in found{};
   socklen_t size = sizeof found;
@@ -52,6 +59,12 @@ sockaddr_in address(int descriptor, int (*ask)(int, sockaddr*, socklen_t*)) {
 }
 
 }  // namespace
+
+Deadline deadline_in(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 Socket& Socket::operator=(Socket&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
@@ -75,9 +88,8 @@ Socket Socket::listen(std::uint16_t port, int backlog) {
   return s;
 }
 
-Socket Socket::connect(const std::string& host, std::uint16_t port, double seconds) {
+Socket Socket::connect(const std::string& host, std::uint16_t port, Deadline deadline) {
   const auto other = addresses_of(host.c_str(), port);
-  const auto start = std::chrono::steady_clock::now();
   for (;;) {
     Socket s(socket(other->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (s.descriptor_ < 0) refuse("socket");
@@ -85,15 +97,15 @@ Socket Socket::connect(const std::string& host, std::uint16_t port, double secon
       send_at_once(s.descriptor_);
       return s;
     }
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    if (passed.count() > seconds) refuse(host + ":" + std::to_string(port));
+    if (std::chrono::steady_clock::now() > deadline) refuse(host + ":" + std::to_string(port));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 
-Socket Socket::accept(double seconds) const {
+Socket Socket::accept(Deadline deadline) const {
   pollfd waits{descriptor_, POLLIN, 0};
-  const int ready = poll(&waits, 1, static_cast<int>(seconds * 1000));
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(left_until(deadline));
+  const int ready = poll(&waits, 1, static_cast<int>(left.count()));
   if (ready == 0) throw ProviderFailure("tcp: not all ranks have come");
   Socket s(ready < 0 ? -1 : accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC));
   if (s.descriptor_ < 0) refuse("accept");
@@ -120,10 +132,16 @@ void Socket::send_all(std::span<const std::byte> bytes) const {
   }
 }
 
-void Socket::receive_all(std::span<std::byte> bytes) const {
+void Socket::receive_all(std::span<std::byte> bytes, Deadline deadline) const {
   while (!bytes.empty()) {
+    const auto left = std::max(left_until(deadline), std::chrono::microseconds(1));  // 0: for ever
+    const timeval limit{left.count() / 1000000, left.count() % 1000000};
+    if (setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0)
+      refuse("setsockopt");
     const ssize_t n = recv(descriptor_, bytes.data(), bytes.size(), 0);
     if (n == 0) throw ProviderFailure("tcp: a rank is gone");
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      throw ProviderFailure("tcp: a rank has come and says nothing");
     if (n < 0 && errno != EINTR) refuse("receive");
     if (n > 0) bytes = bytes.subspan(static_cast<std::size_t>(n));
   }

@@ -1,12 +1,16 @@
 // Bytes over TCP, as little as a transport needs.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
 namespace opbound {
+
+using Deadline = std::chrono::steady_clock::time_point;
+Deadline deadline_in(double seconds);
 
 /// A connected or listening socket. Every call throws ProviderFailure where the system refuses.
 class Socket {
@@ -21,17 +25,17 @@ class Socket {
 
   /// On all of this machine's addresses; port 0: any that is free.
   static Socket listen(std::uint16_t port, int backlog);
-  /// Tries again until the other side listens, for so many seconds at most.
-  static Socket connect(const std::string& host, std::uint16_t port, double seconds);
-  /// The next one that connects, within so many seconds.
-  Socket accept(double seconds) const;
+  /// Tries again until the other side listens, or until the deadline.
+  static Socket connect(const std::string& host, std::uint16_t port, Deadline deadline);
+  /// The next one that connects before the deadline.
+  Socket accept(Deadline deadline) const;
 
   int descriptor() const { return descriptor_; }
   std::uint16_t port() const;     ///< its own
   std::string peer_host() const;  ///< the other side's address
 
   void send_all(std::span<const std::byte> bytes) const;
-  void receive_all(std::span<std::byte> bytes) const;
+  void receive_all(std::span<std::byte> bytes, Deadline deadline) const;
 
  private:
   int descriptor_ = -1;

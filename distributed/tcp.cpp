@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -14,6 +15,7 @@
 #include "generated/version.hpp"
 #include "ops/provider.hpp"
 #include "reports/error.hpp"
+#include "reports/text.hpp"
 
 namespace opbound {
 namespace {
@@ -50,22 +52,26 @@ struct Transit {
   bool is_done() const { return done == sizeof header + bytes.size(); }
 };
 
+/// Seconds in which all ranks have to come.
+constexpr double longest_meeting = 60;
+
 class TcpCommunicator final : public Communicator {
  public:
   TcpCommunicator(const Launched& rank, const MeetingPlace& place, double seconds)
-      : rank_(rank.rank), peers_(static_cast<std::size_t>(rank.size)) {
+      : rank_(rank.rank), peers_(static_cast<std::size_t>(rank.size)), seconds_(seconds) {
     if (rank.size == 1) return;
+    const Deadline deadline = deadline_in(std::min(seconds, longest_meeting));
     const Socket own = Socket::listen(0, rank.size);
-    const std::vector<Address> all = meet(own, place, seconds);
+    const std::vector<Address> all = meet(own, place, deadline);
     for (std::int32_t r = 0; r < rank_; ++r) {
       const Address& a = all[static_cast<std::size_t>(r)];
-      at(r) = Socket::connect(a.host.data(), static_cast<std::uint16_t>(a.port), seconds);
+      at(r) = Socket::connect(a.host.data(), static_cast<std::uint16_t>(a.port), deadline);
       std::int32_t me = rank_;
       at(r).send_all(bytes_of_value(me));
     }
     for (std::int32_t above = rank_ + 1; above < size(); ++above) {
-      Socket s = own.accept(seconds);
-      at(introduced(s)) = std::move(s);
+      Socket s = own.accept(deadline);
+      at(introduced(s, peers_, rank_ + 1, deadline)) = std::move(s);
     }
   }
 
@@ -73,6 +79,8 @@ class TcpCommunicator final : public Communicator {
   std::int32_t size() const override { return static_cast<std::int32_t>(peers_.size()); }
 
   void exchange(std::span<const Sent> sent, std::span<const Received> received) override {
+    if (is_broken_) throw ProviderFailure("tcp: it broke before");
+    is_broken_ = true;  // unless it comes to its end
     std::vector<Transit> out, in;
     for (const Sent& s : sent)
       out.push_back(
@@ -88,29 +96,33 @@ class TcpCommunicator final : public Communicator {
       for (Transit& t : out) push(t);
       for (std::size_t k = 0; k < in.size(); ++k) pull(in[k], tags[k]);
     }
+    is_broken_ = false;
   }
 
  private:
   Socket& at(std::int32_t r) { return peers_[static_cast<std::size_t>(r)]; }
 
-  /// Who has connected says so first.
-  std::int32_t introduced(const Socket& s) const {
+  /// Who has connected says so first: a rank from `least` on that is not here yet.
+  std::int32_t introduced(const Socket& s, const std::vector<Socket>& here, std::int32_t least,
+                          Deadline deadline) const {
     std::int32_t who = -1;
-    s.receive_all(bytes_of_value(who));
-    if (who < 0 || who >= size()) throw ProviderFailure("tcp: somebody who is no rank");
+    s.receive_all(bytes_of_value(who), deadline);
+    if (who < least || who >= size()) throw ProviderFailure("tcp: somebody who is no such rank");
+    if (here[static_cast<std::size_t>(who)].descriptor() >= 0)
+      throw ProviderFailure("tcp: rank " + std::to_string(who) + " has come twice");
     return who;
   }
 
   /// Every rank tells rank 0 where it listens, and rank 0 tells all.
-  std::vector<Address> meet(const Socket& own, const MeetingPlace& place, double seconds) {
+  std::vector<Address> meet(const Socket& own, const MeetingPlace& place, Deadline deadline) {
     std::vector<Address> all(peers_.size());
     const auto table = std::as_writable_bytes(std::span(all));
     if (rank_ > 0) {
-      const Socket zero = Socket::connect(place.host, place.port, seconds);
+      const Socket zero = Socket::connect(place.host, place.port, deadline);
       std::int32_t me = rank_, port = own.port();
       zero.send_all(bytes_of_value(me));
       zero.send_all(bytes_of_value(port));
-      zero.receive_all(table);
+      zero.receive_all(table, deadline);
       std::strncpy(all[0].host.data(), zero.peer_host().c_str(), all[0].host.size() - 1);
       return all;
     }
@@ -118,9 +130,9 @@ class TcpCommunicator final : public Communicator {
     const Socket door = Socket::listen(place.port, size());
     std::vector<Socket> guests(peers_.size());
     for (std::size_t k = 1; k < guests.size(); ++k) {
-      Socket s = door.accept(seconds);
-      const auto who = static_cast<std::size_t>(introduced(s));
-      s.receive_all(bytes_of_value(all[who].port));
+      Socket s = door.accept(deadline);
+      const auto who = static_cast<std::size_t>(introduced(s, guests, 1, deadline));
+      s.receive_all(bytes_of_value(all[who].port), deadline);
       std::strncpy(all[who].host.data(), s.peer_host().c_str(), all[who].host.size() - 1);
       guests[who] = std::move(s);
     }
@@ -140,8 +152,26 @@ class TcpCommunicator final : public Communicator {
       if (!t.is_done()) waits.push_back({peers_[t.peer].descriptor(), POLLOUT, 0});
     for (const Transit& t : in)
       if (!t.is_done()) waits.push_back({peers_[t.peer].descriptor(), POLLIN, 0});
-    if (poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR)
-      throw ProviderFailure(std::string("tcp: poll: ") + std::strerror(errno));
+    const Deadline deadline = deadline_in(seconds_);
+    for (;;) {
+      const int ready = poll(waits.data(), waits.size(), 1000);
+      if (ready > 0) return;
+      if (ready < 0 && errno != EINTR)
+        throw ProviderFailure(std::string("tcp: poll: ") + std::strerror(errno));
+      if (std::chrono::steady_clock::now() > deadline) refuse_to_wait(out, in);
+    }
+  }
+
+  [[noreturn]] void refuse_to_wait(const std::vector<Transit>& out,
+                                   const std::vector<Transit>& in) const {
+    std::string whom;
+    for (const std::vector<Transit>* way : {&in, &out})
+      for (const Transit& t : *way)
+        if (!t.is_done() && whom.empty())
+          whom =
+              (way == &in ? "receiving from rank " : "sending to rank ") + std::to_string(t.peer);
+    throw ProviderFailure("rank " + std::to_string(rank_) + ": " + whom + ": nothing for " +
+                          shortest(seconds_) + " seconds");
   }
 
   /// `n` bytes more are through, or none yet.
@@ -175,6 +205,8 @@ class TcpCommunicator final : public Communicator {
 
   std::int32_t rank_;
   std::vector<Socket> peers_;  ///< the own one is empty
+  double seconds_;
+  bool is_broken_ = false;
 };
 
 class TcpEngine final : public RankEngine {
@@ -239,11 +271,11 @@ std::unique_ptr<Communicator> tcp_communicator(const Launched& rank, const Meeti
   return std::make_unique<TcpCommunicator>(rank, place, seconds);
 }
 
-std::unique_ptr<Engine> tcp_engine() {
+std::unique_ptr<Engine> tcp_engine(double seconds) {
   const auto rank = launched();
   if (!rank) throw Unavailable("tcp: no launcher says which rank this is: RANK, WORLD_SIZE");
   const MeetingPlace place = rank->size == 1 ? MeetingPlace{} : meeting_place();
-  return std::make_unique<TcpEngine>(tcp_communicator(*rank, place));
+  return std::make_unique<TcpEngine>(tcp_communicator(*rank, place, seconds));
 }
 
 }  // namespace opbound

@@ -23,11 +23,12 @@ MeetingPlace meeting_place();
 std::string first_host(const std::string& list);
 
 /// Brings the launched ranks together. Ranks trust one another and their network.
-/// Throws ProviderFailure where some do not come within `seconds`.
+/// Throws ProviderFailure where some do not come within `seconds`, or a minute where that is less.
+/// A rank that waits for `seconds` while nothing comes or goes fails in the same way.
 std::unique_ptr<Communicator> tcp_communicator(const Launched& rank, const MeetingPlace& place,
-                                               double seconds = 60);
+                                               double seconds = default_patience);
 
 /// The same as an engine. Throws Unavailable where no launcher says which rank this is.
-std::unique_ptr<Engine> tcp_engine();
+std::unique_ptr<Engine> tcp_engine(double seconds = default_patience);
 
 }  // namespace opbound

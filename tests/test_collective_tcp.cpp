@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
+#include "distributed/socket.hpp"
 #include "ops/provider.hpp"
 #include "reports/error.hpp"
 #include "tests/collective_case.hpp"
@@ -16,9 +18,33 @@
 namespace opbound {
 namespace {
 
+/// Variables of the environment as the test says, and then as they were before.
+class Environment {
+ public:
+  explicit Environment(std::vector<std::string> names) : names_(std::move(names)) {
+    for (const std::string& name : names_) {
+      const char* value = std::getenv(name.c_str());
+      before_.emplace_back(value == nullptr ? std::optional<std::string>() : value);
+      unsetenv(name.c_str());
+    }
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment() {
+    for (std::size_t k = 0; k < names_.size(); ++k) {
+      unsetenv(names_[k].c_str());
+      if (before_[k]) setenv(names_[k].c_str(), before_[k]->c_str(), 1);
+    }
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::optional<std::string>> before_;
+};
+
 /// A port for each test of each process.
 MeetingPlace place(int test) {
-  return {"127.0.0.1", static_cast<std::uint16_t>(20000 + (getpid() * 8 + test) % 40000)};
+  return {"127.0.0.1", static_cast<std::uint16_t>(20000 + (getpid() * 16 + test) % 40000)};
 }
 
 /// action(communicator) on every rank; what those that fail say.
@@ -81,7 +107,62 @@ TEST(Tcp, RanksThatDoNotComeAreNotWaitedForForever) {
   EXPECT_THROW(tcp_communicator({1, 2, 1, "torchrun"}, place(4), 0.1), ProviderFailure);
 }
 
+/// A rank that is here and says nothing: the others do not wait for it for ever.
+TEST(Tcp, ARankThatSaysNothingIsNotWaitedForForever) {
+  std::vector<std::string> failures(2);
+  std::vector<std::thread> threads;
+  for (std::int32_t r = 0; r < 2; ++r)
+    threads.emplace_back([&, r] {
+      const auto own = tcp_communicator({r, 2, r, "torchrun"}, place(5), r == 0 ? 0.5 : 20);
+      std::byte one{};
+      const Received received{1 - r, 0, {&one, 1}};
+      for (int again = 0; again < 2; ++again) {
+        try {
+          own->exchange({}, {&received, 1});
+        } catch (const ProviderFailure& e) {
+          failures[static_cast<std::size_t>(r)] += std::string(e.what()) + "\n";
+        }
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(failures[0],
+            "rank 0: receiving from rank 1: nothing for 0.5 seconds\ntcp: it broke before\n");
+  EXPECT_TRUE(failures[1].starts_with("rank 1: receiving from rank 0: ")) << failures[1];
+}
+
+/// What rank 0 says of the ranks that `come`.
+std::string failure_of_meeting(int test, const std::vector<std::int32_t>& come) {
+  std::string failure;
+  std::thread zero([&] {
+    try {
+      tcp_communicator({0, 3, 0, "torchrun"}, place(test), 1);
+    } catch (const ProviderFailure& e) {
+      failure = e.what();
+    }
+  });
+  std::vector<Socket> guests;
+  for (std::int32_t rank : come) {
+    guests.push_back(Socket::connect("127.0.0.1", place(test).port, deadline_in(10)));
+    std::int32_t port = 1;
+    if (rank < -1) continue;  // comes and says nothing
+    guests.back().send_all(std::as_bytes(std::span(&rank, 1)));
+    guests.back().send_all(std::as_bytes(std::span(&port, 1)));
+  }
+  zero.join();
+  return failure;
+}
+
+TEST(Tcp, WhoIsNoSuchRankIsRefused) {
+  EXPECT_EQ(failure_of_meeting(6, {1, 1}), "tcp: rank 1 has come twice");
+  EXPECT_EQ(failure_of_meeting(7, {0}), "tcp: somebody who is no such rank");
+  EXPECT_EQ(failure_of_meeting(8, {3}), "tcp: somebody who is no such rank");
+  EXPECT_EQ(failure_of_meeting(9, {1, -2}), "tcp: a rank has come and says nothing");
+  EXPECT_EQ(failure_of_meeting(10, {2}), "tcp: not all ranks have come");
+}
+
 TEST(Tcp, TheMeetingPlaceIsRankZeros) {
+  const Environment clean(
+      {"SLURM_STEP_NODELIST", "SLURM_JOB_ID", "MASTER_ADDR", "MASTER_PORT", "OPBOUND_PORT"});
   EXPECT_EQ(first_host("node[07-12,20],login1"), "node07");
   EXPECT_EQ(first_host("a,b"), "a");
   EXPECT_EQ(first_host("a"), "a");

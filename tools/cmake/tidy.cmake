@@ -12,7 +12,7 @@ file(GLOB_RECURSE tidy_sources CONFIGURE_DEPENDS
 list(FILTER tidy_sources EXCLUDE REGEX "/ops/providers/[a-z_]+/")  # their libraries may be absent
 foreach(engine IN ITEMS mpi nccl)
   if(NOT TARGET opbound_${engine})
-    list(FILTER tidy_sources EXCLUDE REGEX "/distributed/engines/${engine}")
+    list(FILTER tidy_sources EXCLUDE REGEX "/distributed/modules/${engine}")
   endif()
 endforeach()
 foreach(source IN LISTS core_sources)  # one generated one brings each op header

@@ -1,11 +1,13 @@
 // NCCL behind the table of nccl_transport.hpp: a module that is opened only where it is asked for.
-#include "distributed/engines/nccl_transport.hpp"
+#include "distributed/modules/nccl_transport.hpp"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -113,7 +115,8 @@ const char* reserve(Local& own, std::size_t bytes, std::size_t events) {
   return nullptr;
 }
 
-ncclDataType_t type_of(Element e) {
+/// NCCL's type of an element that is_moved_and_added.
+std::optional<ncclDataType_t> type_of(Element e) {
   switch (e) {
     case Element::fp64:
       return ncclFloat64;
@@ -124,7 +127,7 @@ ncclDataType_t type_of(Element e) {
     case Element::fp16:
       return ncclFloat16;
     default:
-      return ncclUint8;
+      return std::nullopt;  // bytes would be added as integers
   }
 }
 
@@ -176,7 +179,9 @@ const char* launch(Local& own, const NcclCall& call, std::size_t shard_of_rank) 
   const auto shard = static_cast<std::size_t>(call.shard);
   const std::size_t own_shard = shard_of_rank * shard * width;
   std::byte *from = own.message + offset, *to = own.result + offset;
-  const ncclDataType_t type = type_of(call.element);
+  const std::optional<ncclDataType_t> known = type_of(call.element);
+  if (!known) return fails("no NCCL type for this format");
+  const ncclDataType_t type = *known;
   const ncclRedOp_t op = operation_of(call.reduction);
   switch (call.collective) {
     case Collective::all_reduce:
@@ -198,8 +203,8 @@ const char* launch(Local& own, const NcclCall& call, std::size_t shard_of_rank) 
   return nullptr;
 }
 
-/// Waits for a stream, and for nobody who will not come: NCCL's own errors, or a minute.
-const char* wait(Local& own) {
+/// Waits for a stream, and for nobody who will not come: NCCL's own errors, or so many seconds.
+const char* wait(Local& own, double seconds) {
   const auto start = std::chrono::steady_clock::now();
   OPBOUND_TRY(cudaSetDevice(own.device));
   for (;;) {
@@ -208,9 +213,12 @@ const char* wait(Local& own) {
     if (state != cudaErrorNotReady) return failed(state, "cudaStreamQuery");
     ncclResult_t state_there = ncclSuccess;
     OPBOUND_TRY(ncclCommGetAsyncError(own.communicator, &state_there));
-    const bool is_late = std::chrono::steady_clock::now() - start > std::chrono::minutes(1);
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    const bool is_late = passed.count() > seconds;
     if (state_there == ncclSuccess && !is_late) continue;
-    const char* words = is_late ? fails("no end within a minute") : failed(state_there, "NCCL");
+    const char* words =
+        is_late ? fails("no end within " + std::to_string(std::lround(seconds)) + " seconds")
+                : failed(state_there, "NCCL");
     for (Local& l : locals) {  // what failed is told already, not how it is cleared away
       ncclCommAbort(l.communicator);
       l.communicator = nullptr;
@@ -240,7 +248,7 @@ const char* run(const NcclCall& call) {
   OPBOUND_TRY(ncclGroupEnd());
   for (std::size_t k = 0; k < locals.size(); ++k) {
     Local& own = locals[k];
-    if (const char* error = wait(own)) return error;
+    if (const char* error = wait(own, call.seconds)) return error;
     OPBOUND_TRY(cudaStreamSynchronize(own.writes));  // what nobody waited for is done too
     OPBOUND_TRY(cudaMemcpy(call.data[k], own.result + static_cast<std::size_t>(call.offset) * width,
                            static_cast<std::size_t>(call.count) * width, cudaMemcpyDeviceToHost));

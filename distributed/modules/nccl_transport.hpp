@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "distributed/modules/library_element.hpp"
 #include "distributed/schedule.hpp"
 #include "ops/all_reduce.hpp"
 #include "ops/tensor.hpp"
@@ -24,7 +25,7 @@ struct NcclPart {
 };
 
 /// One collective, over the ranks of this process. A mean is NCCL's: each term is multiplied by 1
-/// over the ranks, then added.
+/// over the ranks, then added. The element is_moved_and_added.
 struct NcclCall {
   Collective collective = Collective::all_reduce;
   all_reduce::Reduction reduction = all_reduce::Reduction::sum;
@@ -33,6 +34,7 @@ struct NcclCall {
   std::int64_t offset = 0;            ///< elements that it begins behind an aligned address
   std::span<void* const> data;        ///< on the host, a rank each: given, then results
   std::span<const NcclPart> parts;
+  double seconds = 60;  ///< gives up where a rank is not done by then
 };
 
 struct NcclTransport {

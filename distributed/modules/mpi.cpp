@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
-#include "distributed/engines/mpi_transport.hpp"
+#include "distributed/modules/mpi_transport.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -43,7 +44,28 @@ const char* in_parts(std::span<Bytes> bytes, std::vector<MPI_Request>& requests,
   return nullptr;
 }
 
-const char* exchange(std::span<const Sent> sent, std::span<const Received> received) {
+/// Waits for all of them; those that are not done after so many seconds are given up.
+const char* wait(std::vector<MPI_Request>& requests, double seconds) {
+  const auto count = static_cast<int>(requests.size());
+  const double start = MPI_Wtime();
+  for (int done = 0;;) {
+    if (const char* error =
+            failed(MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall"))
+      return error;
+    if (done != 0) return nullptr;
+    if (MPI_Wtime() - start > seconds) break;
+  }
+  for (MPI_Request& request : requests) {
+    if (request == MPI_REQUEST_NULL) continue;
+    if (const char* error = failed(MPI_Cancel(&request), "MPI_Cancel")) return error;
+    if (const char* error = failed(MPI_Request_free(&request), "MPI_Request_free")) return error;
+  }
+  failure = "no end within " + std::to_string(std::lround(seconds)) + " seconds";
+  return failure.c_str();
+}
+
+const char* exchange(std::span<const Sent> sent, std::span<const Received> received,
+                     double seconds) {
   std::vector<MPI_Request> requests;
   for (const Received& r : received)
     if (const char* error = in_parts(r.bytes, requests, "MPI_Irecv", [&](auto* p, int n, auto* q) {
@@ -55,9 +77,7 @@ const char* exchange(std::span<const Sent> sent, std::span<const Received> recei
           return MPI_Isend(p, n, MPI_BYTE, s.to, s.tag, MPI_COMM_WORLD, q);
         }))
       return error;
-  return failed(
-      MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
-      "MPI_Waitall");
+  return wait(requests, seconds);
 }
 
 // ---- the library's own collectives

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "distributed/communicator.hpp"
+#include "distributed/modules/library_element.hpp"
 #include "ops/all_reduce.hpp"
 #include "ops/tensor.hpp"
 
@@ -17,7 +18,9 @@ struct MpiTransport {
   std::int32_t rank = 0, size = 1;
   const char* version = "";  ///< of the library
 
-  const char* (*exchange)(std::span<const Sent>, std::span<const Received>) = nullptr;
+  /// Gives up where it is not done after so many seconds.
+  const char* (*exchange)(std::span<const Sent>, std::span<const Received>,
+                          double seconds) = nullptr;
 
   // The library's own collectives, over count elements in place; adds in the element's format. A
   // shard is `shard` elements, or what is left of them.
