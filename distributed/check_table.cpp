@@ -1,22 +1,24 @@
 #include "distributed/check_table.hpp"
 
-#include <array>
 #include <map>
 #include <tuple>
 #include <vector>
 
+#include "distributed/check.hpp"
 #include "reports/text.hpp"
 
 namespace opbound {
 namespace {
 
-constexpr std::array<std::string_view, 8> asked{"ranks",           "again",     "order", "size",
-                                                "number of ranks", "alignment", "mean",  "streams"};
+/// Has it a column? The error has two, and what only tells stands below.
+bool has_column(const AskedCheck& check) { return check.is_judged && check.name != "y"; }
 
 using Key = std::tuple<std::string, std::string, std::string>;
 
 Key key_of(const Record& r) {
-  return {r.op, r.precision, r.schedule.empty() ? r.variant : r.schedule};
+  const std::string_view order = order_of(r);
+  return {std::string(name_of(collective_of(r))), r.precision,
+          order.empty() ? r.variant : std::string(order)};
 }
 
 /// Checks of one case, by part; the first stands for all of them.
@@ -60,23 +62,25 @@ std::string checks_table(std::span<const Record> records, const Terminal& termin
                               {.title = "verdict"},
                               {.title = "ratio", .number = true},
                               {.title = "max ulp", .number = true}};
-  for (const std::string_view part : asked) columns.push_back({.title = std::string(part)});
+  for (const AskedCheck& check : asked_checks)
+    if (has_column(check)) columns.push_back({.title = std::string(check.name)});
   Table table(std::move(columns));
   const std::vector<Checked> cases = cases_of(records);
   const Record* before = nullptr;
   for (const Checked& c : cases) {
-    if (before != nullptr && before->op != c.first->op) table.add_rule();
+    if (before != nullptr && collective_of(*before) != collective_of(*c.first)) table.add_rule();
     before = c.first;
     const auto y = c.parts.find("y");
     const bool is_good = c.verdict == Verdict::within || c.verdict == Verdict::skipped;
-    std::vector<Cell> row{{c.first->op},
+    std::vector<Cell> row{{std::get<0>(key_of(*c.first))},
                           {c.first->precision},
                           {std::get<2>(key_of(*c.first))},
                           {std::string(name_of(c.verdict)), is_good ? Colour::good : Colour::bad},
                           {y == c.parts.end() ? "" : number(y->second->ratio)},
                           {y == c.parts.end() ? "" : number(y->second->error_ulp_max)}};
-    for (const std::string_view part : asked) {
-      const auto found = c.parts.find(part);
+    for (const AskedCheck& check : asked_checks) {
+      if (!has_column(check)) continue;
+      const auto found = c.parts.find(check.name);
       row.push_back(answer(found == c.parts.end() ? nullptr : found->second));
     }
     table.add_row(std::move(row));
@@ -88,7 +92,7 @@ std::string checks_table(std::span<const Record> records, const Terminal& termin
           r->verdict != Verdict::within && !r->reason.empty() &&
           (r->verdict != Verdict::skipped || part.empty() || part == "nonfinite" || part == "mean");
       if (!tells) continue;
-      std::string words = r->op;
+      std::string words = std::get<0>(key_of(*r));
       for (const std::string& word : {r->precision, std::get<2>(key_of(*r))})
         words += word.empty() ? "" : " " + word;
       words += part.empty() ? ": " : ", " + std::string(part) + ": ";

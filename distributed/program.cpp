@@ -1,6 +1,7 @@
 #include "distributed/program.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "ops/number.hpp"
@@ -29,10 +30,10 @@ double Reducer::term(double x) const {
 
 double Reducer::combined(double a, double b) const {
   switch (reduction) {
-    case all_reduce::Reduction::max:
-      return max(a, b);
+    case all_reduce::Reduction::max:  // +0 is above -0: which operand is first is the transport's
+      return a == b && std::signbit(a) ? b : max(a, b);
     case all_reduce::Reduction::min:
-      return min(a, b);
+      return a == b && std::signbit(b) ? b : min(a, b);
     default:
       return round_to(compute, a + b);
   }
@@ -41,6 +42,12 @@ double Reducer::combined(double a, double b) const {
 double Reducer::finished(double total) const {
   if (!is_mean() || divides == all_reduce::Divides::before) return total;
   return round_to(compute, total / round_to(compute, static_cast<double>(terms)));
+}
+
+Reducer reducer_of(const all_reduce::Attributes& a, const Format& compute, const Format& output,
+                   std::int64_t terms) {
+  return {compute, a.hop == all_reduce::Hop::output ? output : compute, a.reduction, a.divides,
+          terms};
 }
 
 std::vector<std::vector<Move>> moves_of_all(const Schedule& schedule, std::int64_t elements) {

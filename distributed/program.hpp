@@ -23,12 +23,15 @@ struct Reducer {
   bool is_mean() const { return reduction == all_reduce::Reduction::mean; }
   /// A stored x as the term that is added; a share of it where a mean divides before.
   double term(double x) const;
-  /// Two partial results as they are held before they are stored.
+  /// Two partial results as they are held before they are stored; b and a give the same bits.
   double combined(double a, double b) const;
   /// The complete result: a mean that divides after is divided here.
   double finished(double total) const;
   double kept(double x) const { return round_to(wire, x); }
 };
+
+Reducer reducer_of(const all_reduce::Attributes& attributes, const Format& compute,
+                   const Format& output, std::int64_t terms);
 
 /// What a rank does with a chunk in a round.
 struct Move {

@@ -51,12 +51,12 @@ std::optional<Scaled> scale(CollectiveSpec c, std::int32_t ranks, std::uint64_t 
   const std::int64_t n = c.spec.sizes[1];
   Prepared prepared = prepare(c.spec);
   const Tensor& x = prepared.tensors.find("x")->second;
+  World world(ranks, {.seed = seed});
   Buffers buffers(static_cast<std::size_t>(ranks),
                   std::vector<double>(static_cast<std::size_t>(n)));
   for (std::int64_t k = 0; k < ranks * n; ++k)
     buffers[static_cast<std::size_t>(k / n)][static_cast<std::size_t>(k % n)] =
-        reducer.kept(reducer.term(x.at(k)));
-  World world(ranks, {.seed = seed});
+        world.own_term(reducer, x.at(k));
   world.run(schedule, reducer, buffers);
 
   Tensor& y = prepared.tensors.find("y")->second;
@@ -65,8 +65,10 @@ std::optional<Scaled> scale(CollectiveSpec c, std::int32_t ranks, std::uint64_t 
   Scaled s;
   s.record = judge_case(c.spec, provider, prepared, provider.contract(*c.spec.op, c.spec.declared))
                  .front();
-  s.record.ranks = ranks;
-  s.record.schedule = all_reduce::variants[static_cast<std::size_t>(c.order)].name;
+  const Record whose = described(c, world, s.record.part);
+  s.record.environment = whose.environment;
+  s.record.ranks = whose.ranks;
+  s.record.schedule = whose.schedule;
   s.row = {ranks,
            c.order,
            0,
@@ -93,7 +95,7 @@ std::string scale_table(const std::vector<ScaleRow>& rows, const Terminal& termi
                {.title = "ticks", .number = true}});
   for (const ScaleRow& r : rows)
     table.add_row({{std::to_string(r.ranks)},
-                   {std::string(all_reduce::variants[static_cast<std::size_t>(r.order)].name)},
+                   {std::string(name_of_order(r.order))},
                    {std::to_string(r.height)},
                    {legible(r.error)},
                    {legible(r.bound)},

@@ -241,4 +241,42 @@ SumTree tree_of(const Schedule& s, std::int32_t chunk) {
   return tree;
 }
 
+std::string canonical(const SumTree& tree) {
+  struct Named {
+    std::int64_t first;
+    std::string words;
+  };
+  std::vector<Named> nodes;
+  for (std::int64_t leaf = 0; leaf < tree.leaves; ++leaf)
+    nodes.push_back({leaf, std::to_string(leaf)});
+  for (const auto& children : tree.nodes) {
+    std::vector<Named> sorted;
+    for (const std::int64_t c : children) sorted.push_back(nodes[static_cast<std::size_t>(c)]);
+    std::ranges::sort(sorted, {}, &Named::first);
+    std::string words;
+    for (const Named& n : sorted) words += (words.empty() ? "(" : "+") + n.words;
+    nodes.push_back({sorted.front().first, words + ")"});
+  }
+  return nodes.empty() ? "" : nodes.back().words;
+}
+
+bool has_one_order(const Schedule& s, std::int64_t elements) {
+  const std::int64_t chunks = std::min<std::int64_t>(chunk_count(s), elements);
+  const std::string first = canonical(tree_of(s, 0));
+  for (std::int32_t c = 1; c < chunks; ++c)
+    if (canonical(tree_of(s, c)) != first) return false;
+  return true;
+}
+
+std::vector<int> all_orders() {
+  std::vector<int> orders;
+  for (std::size_t v = 0; v < all_reduce::variants.size(); ++v)
+    if (v != all_reduce::any_order) orders.push_back(static_cast<int>(v));
+  return orders;
+}
+
+std::string_view name_of_order(int order) {
+  return all_reduce::variants[static_cast<std::size_t>(order)].name;
+}
+
 }  // namespace opbound

@@ -5,7 +5,9 @@
 // that one can be held against the other.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -62,5 +64,15 @@ std::vector<Transfer> transfers_of(const Schedule& schedule, std::int32_t chunk)
 
 /// The order in which a chunk's ranks are added, from its transfers.
 SumTree tree_of(const Schedule& schedule, std::int32_t chunk);
+
+/// A tree in words that do not hang on which operand stands first: children by their first leaf.
+std::string canonical(const SumTree& tree);
+
+/// Are all elements of such a message added in one order, whatever their place in it?
+bool has_one_order(const Schedule& schedule, std::int64_t elements);
+
+/// The variants of all_reduce that ranks can keep by handing on sums, and their names.
+std::vector<int> all_orders();
+std::string_view name_of_order(int order);
 
 }  // namespace opbound

@@ -8,6 +8,8 @@
 #include "generated/version.hpp"
 #include "ops/philox.hpp"
 #include "ops/provider.hpp"
+#include "ops/tensor.hpp"
+#include "reports/text.hpp"
 
 namespace opbound {
 namespace {
@@ -190,6 +192,7 @@ class Simulation {
                         r, m.peer, rank.program.round(), unfinished));
       }
     }
+    detail::require(false, "ranks that do not end wait for one that has sent");
   }
 
   /// Has the rank sent what it sends in this round?
@@ -220,7 +223,15 @@ bool World::delay_streams(const std::vector<TensorRange>& tensors) {
 std::string World::version() const { return opbound::version; }
 
 std::vector<std::pair<std::string, std::string>> World::environment() const {
-  return {{"world_seed", std::to_string(first_seed_)}};
+  std::vector<std::pair<std::string, std::string>> all{{"world_seed", std::to_string(first_seed_)}};
+  if (options_.lost > 0) all.emplace_back("lost", shortest(options_.lost));
+  if (options_.dead_rank >= 0) {
+    all.emplace_back("dead_rank", std::to_string(options_.dead_rank));
+    all.emplace_back("dead_round", std::to_string(options_.dead_round));
+  }
+  if (!options_.unwaited.empty())
+    all.emplace_back("unwaited", fmt::format("{}", fmt::join(options_.unwaited, ",")));
+  return all;
 }
 
 std::string World::timing() const {

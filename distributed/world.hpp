@@ -60,7 +60,6 @@ class World final : public Engine {
   std::string timing() const override;
 
   const WorldCount& count() const { return count_; }
-  WorldOptions& options() { return options_; }
 
  private:
   std::int32_t ranks_;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "distributed/collective_spec.hpp"
 #include "distributed/reproducible.hpp"
 #include "distributed/world.hpp"
 #include "suites/input.hpp"
@@ -27,10 +28,8 @@ struct CollectiveCase {
     spec.variant = order;
     spec.declared = {order};
     prepared = prepare(spec);
-    const bool is_stored = attributes.hop == all_reduce::Hop::output;
-    reducer = {spec.precision.compute, is_stored ? spec.precision.output : spec.precision.compute,
-               attributes.reduction, attributes.divides, ranks};
-    schedule = {Collective::all_reduce, order, ranks, static_cast<std::int32_t>(attributes.group)};
+    reducer = reducer_of(spec);
+    schedule = schedule_of({spec, Collective::all_reduce, order});
     for (std::int32_t r = 0; r < ranks; ++r) {
       auto& own = terms.emplace_back(static_cast<std::size_t>(n));
       gradient()(r, own);

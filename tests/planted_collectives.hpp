@@ -27,27 +27,47 @@ inline CollectiveSpec collective(int order, std::int32_t ranks, std::int64_t n,
   return c;
 }
 
+/// What a rank that does something of its own may look at.
+struct Circumstances {
+  std::uint64_t weather = 0;
+  std::int64_t offset = 0;
+  bool is_late = false;  ///< its streams are
+};
+
 /// A world whose ranks do something of their own in place of what they are told.
 class FaultyWorld final : public Engine {
  public:
-  using Run = std::function<void(World&, const Schedule&, Reducer, Buffers&)>;
+  using Run = std::function<void(World&, Schedule, Reducer, Buffers&, const Circumstances&)>;
 
-  explicit FaultyWorld(std::int32_t ranks, Run run) : world_(ranks), run_(std::move(run)) {}
+  FaultyWorld(std::int32_t ranks, Run run, bool keeps_order = true)
+      : world_(ranks), run_(std::move(run)), keeps_order_(keeps_order) {}
 
   std::string name() const override { return "faulty world"; }
   std::string version() const override { return world_.version(); }
   std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
   std::int32_t ranks() const override { return world_.ranks(); }
+  bool keeps_order() const override { return keeps_order_; }
   void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) override {
-    run_(world_, schedule, reducer, buffers);
+    run_(world_, schedule, reducer, buffers, now_);
   }
   std::vector<std::byte> gather(std::span<const std::byte> all) override {
     return world_.gather(all);
+  }
+  void set_weather(std::uint64_t weather) override { now_.weather = weather; }
+  bool set_offset(std::int64_t elements) override {
+    now_.offset = elements;
+    return true;
+  }
+  bool delay_streams(const std::vector<TensorRange>& tensors) override {
+    now_.is_late = !tensors.empty();
+    return true;
   }
 
  private:
   World world_;
   Run run_;
+  bool keeps_order_;
+  Circumstances now_;
 };
 
 struct Fault {
@@ -69,8 +89,10 @@ inline Fault in_messages(std::string_view name, std::string_view what, std::stri
 inline Fault in_ranks(std::string_view name, std::string_view what, std::string_view part,
                       std::function<CollectiveSpec()> spec, const FaultyWorld::Run& run) {
   return {name, what, part, std::move(spec), [run](bool is_planted) -> std::unique_ptr<Engine> {
-            if (is_planted) return std::make_unique<FaultyWorld>(8, run);
-            return std::make_unique<World>(8);
+            const FaultyWorld::Run right = [](World& world, const Schedule& s, const Reducer& r,
+                                              Buffers& own,
+                                              const Circumstances&) { world.run(s, r, own); };
+            return std::make_unique<FaultyWorld>(8, is_planted ? run : right);
           }};
 }
 
@@ -90,7 +112,8 @@ inline Fault missing_wait() {
 }
 
 /// Each rank adds all ranks in turn from its own on.
-inline void add_from_own(World&, const Schedule&, const Reducer& reducer, Buffers& buffers) {
+inline void add_from_own(World&, const Schedule&, const Reducer& reducer, Buffers& buffers,
+                         const Circumstances&) {
   const Buffers given = buffers;
   for (std::size_t r = 0; r < given.size(); ++r)
     for (std::size_t i = 0; i < given[r].size(); ++i) {
@@ -99,6 +122,32 @@ inline void add_from_own(World&, const Schedule&, const Reducer& reducer, Buffer
         total = reducer.combined(total, given[(r + k) % given.size()][i]);
       buffers[r][i] = total;
     }
+}
+
+/// Faults of what must not matter: a balanced tree that is another order where it does.
+inline std::vector<Fault> order_faults() {
+  const auto tree = [] { return collective(all_reduce::balanced_tree, 8, 61, "fp32"); };
+  const auto otherwise = [](const auto& when) -> FaultyWorld::Run {
+    return
+        [when](World& world, Schedule s, const Reducer& r, Buffers& own, const Circumstances& now) {
+          if (when(world, s, own, now)) s.order = all_reduce::halving_doubling;
+          world.run(s, r, own);
+        };
+  };
+  using B = const Buffers&;
+  using C = const Circumstances&;
+  using S = const Schedule&;
+  using W = const World&;
+  return {in_ranks("order_of_arrival", "what comes first is added first", "again", tree,
+                   otherwise([](W, S, B, C now) { return now.weather > 0; })),
+          in_ranks("another_order", "halves are exchanged over the longest way first", "order",
+                   tree, otherwise([](W, S, B, C) { return true; })),
+          in_ranks("order_by_size", "short messages go another way", "size", tree,
+                   otherwise([](W, S, B own, C) { return own[0].size() < 61; })),
+          in_ranks("order_by_address", "what is not aligned goes another way", "alignment", tree,
+                   otherwise([](W, S, B, C now) { return now.offset != 0; })),
+          in_ranks("order_by_ranks", "4 ranks or fewer go another way", "number of ranks", tree,
+                   otherwise([](W world, S s, B, C) { return s.ranks < world.ranks(); }))};
 }
 
 inline std::vector<Fault> all_faults() {
@@ -117,10 +166,16 @@ inline std::vector<Fault> all_faults() {
     return collective(all_reduce::balanced_tree, 8, 5, "fp32", {}, "uniform(low=1, high=2)");
   };
   const auto tree = [] { return collective(all_reduce::balanced_tree, 8, 61, "fp32"); };
-  return {
+  std::vector<Fault> faults{
       in_ranks("wrong_divisor", "a mean over the ranks of another group", "y", mean,
-               [](World& world, const Schedule& s, Reducer r, Buffers& own) {
+               [](World& world, const Schedule& s, Reducer r, Buffers& own, const Circumstances&) {
                  r.terms -= 1;
+                 world.run(s, r, own);
+               }),
+      in_ranks("divided_twice", "a mean that divides before is divided after all the same", "mean",
+               mean,
+               [](World& world, const Schedule& s, Reducer r, Buffers& own, const Circumstances&) {
+                 r.divides = all_reduce::Divides::after;
                  world.run(s, r, own);
                }),
       in_messages("double_count", "a partial sum is added twice", "y", ring,
@@ -152,9 +207,12 @@ inline std::vector<Fault> all_faults() {
                     before = own;
                   }),
       in_ranks("local_norm_as_global", "each rank takes its own sum of squares for the sum of all",
-               "ranks", norms, [](World&, const Schedule&, const Reducer&, Buffers&) {}),
+               "ranks", norms,
+               [](World&, const Schedule&, const Reducer&, Buffers&, const Circumstances&) {}),
       in_ranks("order_per_rank", "each rank adds from itself on", "ranks", tree, add_from_own),
       missing_wait()};
+  for (Fault& fault : order_faults()) faults.push_back(std::move(fault));
+  return faults;
 }
 
 }  // namespace opbound::planted

@@ -25,9 +25,7 @@ const Record* find_part(const std::vector<Record>& records, std::string_view par
 
 TEST(Collective, EverySchedulePassesEveryCheck) {
   int checked = 0;
-  for (const int order : {all_reduce::ring, all_reduce::halving_doubling, all_reduce::binary_tree,
-                          all_reduce::double_tree, all_reduce::hierarchical,
-                          all_reduce::balanced_tree, all_reduce::direct})
+  for (const int order : all_orders())
     for (const std::int32_t ranks : {1, 2, 6, 8})
       for (const char* precision : {"fp32", "bf16:fp32:bf16"})
         for (const auto collective : {Collective::all_reduce, Collective::reduce_scatter,
@@ -37,7 +35,10 @@ TEST(Collective, EverySchedulePassesEveryCheck) {
           World world(ranks, {.lost = 0.05});
           for (const Record& r : check_collective(c, world)) {
             EXPECT_TRUE(passes(r)) << print_record(r);
-            EXPECT_EQ(from_json(to_json(r)).op, r.op);
+            const Record read = from_json(to_json(r));
+            EXPECT_EQ(read.op, "all_reduce");
+            EXPECT_EQ(collective_of(read), collective);
+            EXPECT_EQ(order_of(read), name_of_order(order));
             checked += r.verdict == Verdict::within ? 1 : 0;
           }
         }
@@ -137,6 +138,89 @@ TEST(Collective, EveryPlantedFaultIsFound) {
       }
       const bool is_found = std::find(found.begin(), found.end(), fault.part) != found.end();
       EXPECT_EQ(is_found, is_planted) << fault.name;
+    }
+  }
+}
+
+TEST(Collective, EveryCheckHasAFault) {
+  const std::vector<planted::Fault> faults = planted::all_faults();
+  for (const AskedCheck& check : asked_checks)
+    EXPECT_EQ(std::ranges::count(faults, check.name, &planted::Fault::part) > 0, check.is_judged)
+        << check.name;
+}
+
+/// A library that adds in the order of arrival, of which 3 ranks are always late.
+std::vector<Record> of_library(const std::function<void(Buffers&, bool is_late)>& writes) {
+  planted::FaultyWorld library(
+      8,
+      [&](World& world, Schedule s, const Reducer& r, Buffers& own,
+          const planted::Circumstances& now) {
+        s.order = now.weather > 0 || now.offset > 0 || now.is_late ? all_reduce::binary_tree
+                                                                   : all_reduce::ring;
+        writes(own, now.is_late);
+        world.run(s, r, own);
+      },
+      false);
+  CollectiveSpec c = planted::collective(all_reduce::any_order, 8, 61, "fp32");
+  c.order = all_reduce::ring;
+  c.tensors = {{"weight", {0, 40}}, {"bias", {40, 21}}};
+  return check_collective(c, library);
+}
+
+TEST(Collective, ALibrarysOtherOrderIsNoFinding) {
+  const std::vector<Record> records = of_library([](Buffers&, bool) {});
+  for (const Record& r : records) EXPECT_TRUE(passes(r)) << print_record(r);
+  for (const char* part : {"again", "size", "alignment", "streams"}) {
+    const Record* r = find_part(records, part);
+    ASSERT_NE(r, nullptr) << part;
+    EXPECT_EQ(r->verdict, Verdict::skipped) << part;
+    EXPECT_TRUE(r->reason.starts_with("the library promises nothing; ")) << r->reason;
+  }
+  for (const char* part : {"again", "streams"})
+    EXPECT_EQ(find_part(records, part)->reason.find("; 0 of"), std::string::npos) << part;
+  EXPECT_EQ(find_part(records, "ranks")->verdict, Verdict::within);  // that it has to keep
+}
+
+TEST(Collective, WhatALibraryReadsTooEarlyIsFoundAllTheSame) {
+  const std::vector<Record> records = of_library([](Buffers& own, bool is_late) {
+    if (is_late) std::fill(own[3].begin() + 40, own[3].end(), 0.0);
+  });
+  const Record* streams = find_part(records, "streams");
+  ASSERT_NE(streams, nullptr);
+  EXPECT_EQ(streams->verdict, Verdict::exceeds);
+  EXPECT_EQ(streams->reason, "read before they are written: bias at least");
+}
+
+/// One order for all elements where every chunk's is: two ranks' sum is one, whoever begins.
+TEST(Collective, SizesMatterWhereChunksHaveOtherOrders) {
+  const auto has_one = [](int order, std::int32_t ranks, std::int64_t n = 61) {
+    return has_one_order({Collective::all_reduce, order, ranks, 3}, n);
+  };
+  for (const int order : all_orders()) {
+    EXPECT_TRUE(has_one(order, 1)) << name_of_order(order);
+    EXPECT_TRUE(has_one(order, 2)) << name_of_order(order);
+    EXPECT_TRUE(has_one(order, 8, 1)) << name_of_order(order);
+    EXPECT_EQ(has_one(order, 8), order != all_reduce::ring && order != all_reduce::double_tree);
+  }
+}
+
+/// Which of two zeros is first hangs on who sends it, and must not matter.
+TEST(Collective, AnExtremeDoesNotHangOnItsOperandsOrder) {
+  for (const auto reduction : {all_reduce::Reduction::max, all_reduce::Reduction::min}) {
+    Reducer r;
+    r.reduction = reduction;
+    const bool is_max = reduction == all_reduce::Reduction::max;
+    EXPECT_EQ(std::signbit(r.combined(0.0, -0.0)), !is_max);
+    EXPECT_EQ(std::signbit(r.combined(-0.0, 0.0)), !is_max);
+    EXPECT_TRUE(std::isnan(r.combined(NAN, 0.0)) && std::isnan(r.combined(0.0, NAN)));
+    all_reduce::Attributes a;
+    a.reduction = reduction;
+    for (const int order : all_orders()) {
+      World world(8);
+      const auto records =
+          check_collective(planted::collective(order, 8, 61, "fp32", a, "special"), world);
+      for (const Record& record : records)
+        EXPECT_TRUE(passes(record)) << name_of_order(order) << "\n" << print_record(record);
     }
   }
 }

@@ -12,14 +12,7 @@
 namespace opbound {
 namespace {
 
-constexpr std::array orders{all_reduce::ring,         all_reduce::halving_doubling,
-                            all_reduce::binary_tree,  all_reduce::double_tree,
-                            all_reduce::hierarchical, all_reduce::balanced_tree,
-                            all_reduce::direct};
-
-std::string_view name_of_order(int order) {
-  return all_reduce::variants[static_cast<std::size_t>(order)].name;
-}
+const std::vector<int> orders = all_orders();
 
 void expect_the_ops_bits(int order, std::int32_t ranks, std::int64_t n, const char* precision,
                          all_reduce::Attributes attributes) {
