@@ -1,4 +1,5 @@
 // opbound collective as a user runs it: simulated ranks, and those of mpirun.
+#include <algorithm>
 #include <filesystem>
 
 #include "reports/history.hpp"
@@ -22,6 +23,34 @@ TEST_F(ProgramCollective, simulated_ranks_pass_and_leave_records) {
   EXPECT_GT(records.size(), 100U);
   for (const Record& r : records) EXPECT_EQ(r.ranks, 8);
   EXPECT_EQ(opbound("explain r.jsonl:1").code, 0);
+}
+
+/// The line that `explain` prints of a record, run again, gives that record again.
+TEST_F(ProgramCollective, explain_prints_the_command_that_makes_a_record_again) {
+  const std::string words =
+      "collective --ranks 8 --size 61 --precision bf16:fp32:bf16 --attribute reduction=mean --seed "
+      "7 --input 'uniform(low=1, high=2)' --tensor w=40 --tensor 'b b=21' ";
+  for (const char* rest : {"--lost 0.1 --out r.jsonl", "--unwaited 'b b' --out r.jsonl",
+                           "all_reduce --dead-rank 3 --dead-round 2 --out r.jsonl"})
+    opbound(words + rest);
+  const std::vector<Record> records = read_records(path("r.jsonl"));
+  ASSERT_GT(records.size(), 100U);
+  const auto text_of = [](Record r) {
+    r.time_ms.reset();
+    return to_json(r);
+  };
+  for (std::size_t k = 0; k < records.size(); k += 7) {
+    const Ran explained = opbound("explain r.jsonl:" + std::to_string(k + 1));
+    EXPECT_EQ(explained.code, 0) << explained.out << explained.err;
+    const std::size_t at = explained.out.find("  opbound collective ");
+    ASSERT_NE(at, std::string::npos) << explained.out;
+    const std::string line = explained.out.substr(at, explained.out.find('\n', at) - at);
+    std::filesystem::remove(path("again.jsonl"));
+    opbound(line.substr(line.find("collective")) + " --out again.jsonl");
+    const std::vector<Record> again = read_records(path("again.jsonl"));
+    const auto is_it = [&](const Record& r) { return text_of(r) == text_of(records[k]); };
+    EXPECT_EQ(std::ranges::count_if(again, is_it), 1) << line << "\n" << print_record(records[k]);
+  }
 }
 
 TEST_F(ProgramCollective, what_is_wrong_ends_with_1_and_is_named) {
@@ -67,6 +96,11 @@ TEST_F(ProgramCollective, an_engine_that_is_not_here_is_skipped_or_missed) {
   EXPECT_EQ(skipped.code, 0);
   EXPECT_TRUE(contains(skipped.out, "no launcher says which rank this is")) << skipped.out;
   EXPECT_EQ(opbound("collective --engine tcp --require tcp").code, 3);
+  const std::string few = "collective --ranks 4 --size 8 --quiet ";
+  EXPECT_EQ(opbound(few + "--require world").code, 0);
+  EXPECT_EQ(opbound(few + "--require mpi").code, 3);
+  EXPECT_EQ(opbound(few + "--by-ranks --require world").code, 0);
+  EXPECT_EQ(opbound(few + "--by-ranks --require mpi").code, 3);
 }
 
 TEST_F(ProgramCollective, bad_use_is_one_line) {
@@ -174,6 +208,32 @@ TEST_F(ProgramMpi, the_librarys_order_is_found) {
   EXPECT_TRUE(contains(ring, "not that of every element")) << ring;
 }
 
+/// What is run again is told with its launcher; a library's order is not run again here.
+TEST_F(ProgramMpi, explain_prints_the_command_of_real_ranks) {
+  const std::string words = "collective reduce_scatter --size 61 --precision fp32 --quiet --out ";
+  ASSERT_EQ(mpirun(3, words + "r.jsonl").code, 0);
+  ASSERT_EQ(mpirun(3, words + "l.jsonl --engine mpi_library").code, 0);
+  EXPECT_TRUE(contains(opbound("explain r.jsonl:1").out,
+                       "  mpirun -np 3 opbound collective reduce_scatter --engine mpi --order ring "
+                       "--precision fp32 "));
+  const Ran library = opbound("explain l.jsonl:1");
+  EXPECT_EQ(library.code, 0) << library.err;
+  EXPECT_TRUE(contains(library.out,
+                       "  mpirun -np 3 opbound collective reduce_scatter --engine mpi_library "
+                       "--precision fp32 "))
+      << library.out;
+}
+
+/// Rank 0 judges a million elements; rank 1, which waits meanwhile, gives up and takes it along.
+TEST_F(ProgramMpi, a_rank_that_does_not_come_is_not_waited_for_forever) {
+  const std::string words =
+      "collective all_reduce --order ring --precision fp32 --size 1000000 --quiet ";
+  EXPECT_EQ(mpirun(2, words).code, 0);
+  const int code = mpirun(2, words + "--timeout 0.02").code;
+  EXPECT_NE(code, 0);
+  EXPECT_NE(code, 124);  // of `timeout`
+}
+
 TEST_F(ProgramMpi, bad_use_is_told_by_one_rank) {
   const Ran ran = mpirun(3, "collective --order rong");
   EXPECT_NE(ran.code, 0);
@@ -219,7 +279,7 @@ TEST_F(ProgramTcp, sockets_give_the_bits_of_simulated_ranks) {
   EXPECT_EQ(hashes("tcp.jsonl", "tcp"), hashes("world.jsonl", "world"));
 }
 
-TEST_F(ProgramMpi, a_launchers_nonsense_is_one_line) {
+TEST_F(ProgramCollective, a_launchers_nonsense_is_one_line) {
   const Ran ran = shell("RANK=4 WORLD_SIZE=4 " OPBOUND_PROGRAM " collective");
   EXPECT_EQ(ran.code, 2);
   EXPECT_EQ(ran.err, "opbound: RANK: 4, expected a rank below WORLD_SIZE, 4\n");

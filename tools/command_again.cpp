@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "distributed/collective_spec.hpp"
 #include "generated/version.hpp"
 #include "ops/providers/plugin.hpp"
 #include "reports/error.hpp"
@@ -131,13 +132,26 @@ std::string device_option(const Record& record) {
   return record.device == "cpu" ? "" : " --device cuda";
 }
 
-}  // namespace
-
-std::string plugin_of(const Record& record) {
+std::string environment_of(const Record& record, std::string_view key) {
   for (const auto& [name, value] : record.environment)
-    if (name == plugin_file_key) return value;
+    if (name == key) return value;
   return {};
 }
+
+/// Words that a comma separates, each behind the option.
+std::string words_of(const std::string& words, const std::string& option) {
+  std::string text;
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find(',', at), words.size());
+    text += option + shell_word(words.substr(at, end - at));
+    at = end + 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plugin_of(const Record& record) { return environment_of(record, plugin_file_key); }
 bool is_stored(const Record& record) { return record.provider == stored_provider_name; }
 std::string judged_order(const Record& record) {
   for (const auto& [name, file] : record.environment)
@@ -147,6 +161,7 @@ std::string judged_order(const Record& record) {
 bool has_cuda_functions(const Record& record) {
   return record.contract.ends_with("as CUDA documents");
 }
+bool is_collective(const Record& record) { return record.ranks.has_value(); }
 bool is_sweep(const Record& record) {
   return record.inputs.input.find(swept_mark) != std::string::npos;
 }
@@ -166,6 +181,40 @@ std::string again_text(const Record& record, const CaseSpec& spec) {
             " --case " + shell_word(identity(spec)) + "\nor with a suite " + record.op +
             ".toml of its own\n";
   return text + indented_suite(spec) + version_text(record);
+}
+
+std::string collective_again_text(const Record& record) {
+  const std::string engine = record.provider, ranks = std::to_string(*record.ranks);
+  const std::string launcher = environment_of(record, "launcher");
+  const bool is_mpi = engine == "mpi" || engine == "mpi_library" || launcher == "mpirun";
+  std::string text;
+  for (const char* name : {"NCCL_ALGO", "NCCL_PROTO"})
+    if (const std::string value = environment_of(record, name); !value.empty())
+      text += name + ("=" + shell_word(value)) + " ";
+  if (is_mpi) text += "mpirun -np " + ranks + " ";
+  if (launcher == "srun") text += "srun -n " + ranks + " ";
+  if (engine == "tcp" || launcher == "torchrun")
+    text += "torchrun --no-python --nproc-per-node " + ranks + " ";
+  text.append("opbound collective ").append(name_of(collective_of(record)));
+  text += " --engine " + shell_word(engine);
+  if (!is_mpi && launcher.empty() && engine != "tcp") text += " --ranks " + ranks;
+  if (const std::string order(order_of(record)); !order.empty()) text += " --order " + order;
+  text += " --precision " + record.precision;
+  for (const auto& [name, value] : record.attributes)
+    text += " --attribute " + name + "=" + text_of(value);
+  for (const auto& [dim, size] : record.inputs.shape)
+    if (dim == "n") text += " --size " + std::to_string(size);
+  const std::size_t sign = record.inputs.input.find('=');
+  text += " --input " + shell_word(record.inputs.input.substr(sign + 1)) + " --seed " +
+          std::to_string(record.inputs.seed.value_or(1));
+  for (const auto& [key, option] : std::initializer_list<std::pair<std::string_view, std::string>>{
+           {tensors_key, "tensor"}, {"unwaited", "unwaited"}})
+    text += words_of(environment_of(record, key), " --" + option + " ");
+  for (const auto& [key, option] : std::initializer_list<std::pair<std::string_view, std::string>>{
+           {"lost", "lost"}, {"dead_rank", "dead-rank"}, {"dead_round", "dead-round"}})
+    if (const std::string value = environment_of(record, key); !value.empty())
+      text += " --" + option + " " + value;
+  return "\nto run this check again\n  " + text + "\n" + version_text(record);
 }
 
 std::string sweep_again_text(const Record& record) {

@@ -23,6 +23,11 @@ bool is_sweep(const Record& record);
 /// the check alone as a suite. `spec` is the record's.
 std::string again_text(const Record& record, const CaseSpec& spec);
 
+/// Was it made by `opbound collective`? The command that makes all checks of its case again:
+/// engine, ranks, order, elements, and what the simulated world did to them.
+bool is_collective(const Record& record);
+std::string collective_again_text(const Record& record);
+
 /// The same for a sweep's record.
 std::string sweep_again_text(const Record& record);
 

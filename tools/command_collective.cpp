@@ -3,17 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 
 #include "distributed/check.hpp"
 #include "distributed/check_table.hpp"
 #include "distributed/launch.hpp"
-#include "distributed/mpi.hpp"
-#include "distributed/nccl.hpp"
 #include "distributed/revealed.hpp"
 #include "distributed/scale.hpp"
-#include "distributed/tcp.hpp"
 #include "distributed/world.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
@@ -27,22 +23,12 @@
 namespace opbound {
 namespace {
 
-const std::vector<std::string> engine_names{"world", "mpi", "mpi_library", "nccl", "tcp"};
-
 constexpr std::int64_t most_probes = 100000;
 
-std::unique_ptr<Engine> engine_of(const CollectiveOptions& options, const std::string& name) {
-  if (name == "mpi") return mpi_engine();
-  if (name == "mpi_library") return mpi_library_engine();
-  if (name == "tcp") return tcp_engine();
-  if (name == "nccl") return nccl_engine(options.ranks, options.unwaited);
-  WorldOptions w;
-  w.seed = options.seed;
-  w.lost = options.lost;
-  w.dead_rank = options.dead_rank;
-  w.dead_round = options.dead_round;
-  w.unwaited = options.unwaited;
-  return std::make_unique<World>(options.ranks, std::move(w));
+const EngineKind& kind_named(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const EngineKind& k : engine_kinds()) names.push_back(k.name);
+  return engine_kinds()[place_of(name, names, "--engine")];
 }
 
 /// What was asked for is not here, or does not start: one record, as `run` has it.
@@ -53,6 +39,38 @@ std::vector<Record> absent(Verdict verdict, const std::string& engine, const cha
   r.verdict = verdict;
   r.reason = why;
   return {r};
+}
+
+/// The engine of a run, as --require asks for it: whether it is here, not what it runs.
+class Asked final : public Provider {
+ public:
+  Asked(std::string engine, std::string device, std::string absence)
+      : engine_(std::move(engine)), device_(std::move(device)), absence_(std::move(absence)) {}
+
+  std::string name() const override { return engine_; }
+  std::string version() const override { return {}; }
+  std::string device() const override { return device_; }
+  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
+  Contract contract(const Op&, std::vector<int>) const override { return {}; }
+  std::string absence() const override { return absence_; }
+  void run(const Op&, const Call&) const override {
+    throw Unavailable("only its name is known here");
+  }
+
+ private:
+  std::string engine_, device_, absence_;
+};
+
+/// Writes the records and prints `text`, the last line, and what --require lacks; the exit code.
+int write_and_tell(const CollectiveOptions& options, const std::vector<Record>& records,
+                   const std::string& text, std::unique_ptr<Provider> asked) {
+  if (!options.out.empty()) {
+    RecordWriter writer(options.out);
+    for (const Record& r : records) writer.write(r);
+    writer.close();
+  }
+  if (!options.quiet) print(text);
+  return tell(records, true, options.required, asked->device(), {&asked, 1});
 }
 
 /// Processes that know nothing of one another would each be rank 0.
@@ -72,21 +90,19 @@ std::string order_line(const CollectiveSpec& c, Engine& engine) {
     return "";
   const RevealedOrder found = reveal_order(c, engine, most_probes);
   return fmt::format("{} {}: {}\n", name_of(c.spec.precision),
-                     engine.keeps_order()
-                         ? all_reduce::variants[static_cast<std::size_t>(c.order)].name
-                         : engine.name(),
+                     engine.keeps_order() ? std::string(name_of_order(c.order)) : engine.name(),
                      to_string(found));
 }
 
 int collective_by(const CollectiveOptions& options, const std::string& name) {
   std::vector<Record> records;
-  std::string orders, timing;
-  bool is_missing = false;
+  std::string orders, timing, device = "cpu", absence;
   std::unique_ptr<Engine> engine;
   const std::optional<Launched> rank = launched();
   bool is_first = !rank || name == "world" || rank->rank == 0;
   try {
-    engine = engine_of(options, name);
+    engine = kind_named(name).make(options.ranks);
+    device = engine->device();
     is_first = engine->first_rank() == 0;
     require_all_ranks(*engine, name);
     const std::vector<CollectiveSpec> cases = cases_of(options, *engine);
@@ -99,33 +115,25 @@ int collective_by(const CollectiveOptions& options, const std::string& name) {
     }
     timing = engine->timing();
   } catch (const Unavailable& e) {
+    absence = e.what();
     records = absent(Verdict::skipped, name, e.what());
-    is_missing =
-        std::find(options.required.begin(), options.required.end(), name) != options.required.end();
   } catch (const ProviderFailure& e) {
     records = absent(Verdict::failed, name, e.what());
   }
   if (!is_first) return exit_clean;  // rank 0 tells
-  if (!options.out.empty()) {
-    RecordWriter writer(options.out);
-    for (const Record& r : records) writer.write(r);
-    writer.close();
-  }
-  const Summary summary = summary_of(records);
-  print((options.quiet ? "" : checks_table(records, Terminal::of(1)) + orders + timing) +
-        last_line(summary) + "\n");
-  return exit_code(summary.verdicts, summary.allowed_vacuous, is_missing);
+  return write_and_tell(options, records, checks_table(records, Terminal::of(1)) + orders + timing,
+                        std::make_unique<Asked>(name, device, absence));
 }
 
 // ---- against the number of ranks
 
 /// The numbers of ranks at which equal gradients overflow, in one line for each order.
 std::string overflow_text(const CollectiveOptions& options) {
-  const std::int32_t most = std::min<std::int32_t>(options.ranks, 4096);
+  const std::int32_t most = std::min<std::int32_t>(options.ranks.ranks, 4096);
   std::string text =
       fmt::format("\nfp16: ranks at which equal gradients overflow, up to {}\n", most);
   for (const int order : orders_of(options)) {
-    text += fmt::format("  {:<18}", all_reduce::variants[static_cast<std::size_t>(order)].name);
+    text += fmt::format("  {:<18}", name_of_order(order));
     for (const double gradient : options.overflow) {
       const CollectiveSpec c = spec_of(options, "fp16", Collective::all_reduce, order, 1);
       if (!c.spec.op->allows(c.spec.attributes, order)) continue;
@@ -141,14 +149,14 @@ std::string overflow_text(const CollectiveOptions& options) {
 int collective_by_ranks(const CollectiveOptions& options) {
   std::vector<ScaleRow> rows;
   std::vector<Record> records;
-  const std::vector<std::int32_t> counts = rank_counts(options.ranks);
+  const std::vector<std::int32_t> counts = rank_counts(options.ranks.ranks);
   Progress progress(counts.size() * options.precisions.size(), "opbound collective");
   std::string text;
   for (const std::string& precision : options.precisions) {
     for (const std::int32_t ranks : counts) {
       for (const int order : orders_of(options)) {
         const auto scaled = scale(spec_of(options, precision, Collective::all_reduce, order, ranks),
-                                  ranks, options.seed);
+                                  ranks, options.ranks.seed);
         if (!scaled) continue;
         rows.push_back(scaled->row);
         records.push_back(scaled->record);
@@ -160,15 +168,8 @@ int collective_by_ranks(const CollectiveOptions& options) {
     rows.clear();
   }
   progress.clear();
-  if (!options.out.empty()) {
-    RecordWriter writer(options.out);
-    for (const Record& r : records) writer.write(r);
-    writer.close();
-  }
-  const Summary summary = summary_of(records);
-  print(options.quiet ? "" : text + overflow_text(options) + "\n");
-  print(last_line(summary) + "\n");
-  return summary.exit_code();
+  return write_and_tell(options, records, text + overflow_text(options) + "\n",
+                        std::make_unique<Asked>("world", "cpu", ""));
 }
 
 int collective(CollectiveOptions options) {
@@ -177,27 +178,21 @@ int collective(CollectiveOptions options) {
                            : !rank                  ? "world"
                            : rank->by == "torchrun" ? "tcp"
                                                     : "mpi";
-  if (name == "world" && options.ranks == 0) options.ranks = 1024;
+  if (name == "world" && options.ranks.ranks == 0) options.ranks.ranks = 1024;
   try {
-    place_of(name, engine_names, "--engine");
+    kind_named(name);
     if (options.by_ranks && name != "world")
       throw InputError("--by-ranks", "engine " + name, "world, whose number of ranks is free");
-    cases_of(options,
-             World(std::max(options.ranks, 1)));  // what is wrong is wrong before a rank waits
-    if (name == "world" && options.dead_rank >= options.ranks)
-      throw InputError("--dead-rank", std::to_string(options.dead_rank),
-                       "a rank below --ranks, " + std::to_string(options.ranks));
-    for (const std::string& t : options.unwaited)
-      place_of(
-          t,
-          [&] {
-            std::vector<std::string> names;
-            for (const TensorRange& r : read_tensors_of(options.tensors, options.size))
-              names.push_back(r.name);
-            if (names.empty()) names.emplace_back("x");
-            return names;
-          }(),
-          "--unwaited");
+    cases_of(options, World(std::max(options.ranks.ranks,
+                                     1)));  // what is wrong is wrong before a rank waits
+    if (name == "world" && options.ranks.dead_rank >= options.ranks.ranks)
+      throw InputError("--dead-rank", std::to_string(options.ranks.dead_rank),
+                       "a rank below --ranks, " + std::to_string(options.ranks.ranks));
+    std::vector<std::string> tensors;
+    for (const TensorRange& r : read_tensors_of(options.tensors, options.size))
+      tensors.push_back(r.name);
+    if (tensors.empty()) tensors.emplace_back("x");
+    for (const std::string& t : options.ranks.unwaited) place_of(t, tensors, "--unwaited");
   } catch (const InputError&) {
     if (!rank || rank->rank == 0) throw;
     return exit_bad_use;  // rank 0 says what
@@ -206,9 +201,17 @@ int collective(CollectiveOptions options) {
   return options.by_ranks ? collective_by_ranks(options) : collective_by(options, name);
 }
 
+/// "world: simulated ranks; mpi: ..."
+std::string engine_words() {
+  std::string text;
+  for (const EngineKind& k : engine_kinds())
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", k.name, k.what);
+  return text;
+}
+
 void add_world_options(CLI::App& command, CollectiveOptions& options) {
   command
-      .add_option("--ranks", options.ranks,
+      .add_option("--ranks", options.ranks.ranks,
                   "Simulated ranks, 1024 if not given; of nccl: GPUs of this process, all if not "
                   "given")
       ->check(CLI::Range(1, 1 << 20));
@@ -219,13 +222,15 @@ void add_world_options(CLI::App& command, CollectiveOptions& options) {
                   "Equal gradients whose fp16 sum's first overflow is looked for with --by-ranks")
       ->type_name("VALUE")
       ->allow_extra_args(false);
-  command.add_option("--lost", options.lost, "Share of messages lost on their way and sent again")
+  command
+      .add_option("--lost", options.ranks.lost,
+                  "Share of messages lost on their way and sent again")
       ->check(CLI::Range(0.0, 0.99));
-  command.add_option("--dead-rank", options.dead_rank, "This rank dies")->type_name("RANK");
-  command.add_option("--dead-round", options.dead_round, "Before this round of its schedule")
+  command.add_option("--dead-rank", options.ranks.dead_rank, "This rank dies")->type_name("RANK");
+  command.add_option("--dead-round", options.ranks.dead_round, "Before this round of its schedule")
       ->type_name("N");
   command
-      .add_option("--unwaited", options.unwaited,
+      .add_option("--unwaited", options.ranks.unwaited,
                   "Tensors that are sent without waiting for the stream that writes them")
       ->type_name("NAME")
       ->allow_extra_args(false);
@@ -235,17 +240,16 @@ void add_world_options(CLI::App& command, CollectiveOptions& options) {
 
 void add_collective(CLI::App& program, Action& chosen) {
   CLI::App* command = program.add_subcommand(
-      "collective", "Check collectives over simulated ranks, or over those of mpirun");
+      "collective",
+      "Check collectives over simulated ranks, or over real ones: of MPI, NCCL or TCP");
   const auto options = std::make_shared<CollectiveOptions>();
   command
       ->add_option("collective", options->collectives,
                    "all_reduce, reduce_scatter, all_gather, broadcast; all of them if none")
       ->type_name("NAME");
   command
-      ->add_option(
-          "--engine", options->engine,
-          "world: simulated ranks; mpi and tcp: these move, opbound adds; mpi_library and nccl: "
-          "these add, in any order. mpi under mpirun and srun, tcp under torchrun, else world")
+      ->add_option("--engine", options->engine,
+                   engine_words() + ". mpi under mpirun and srun, tcp under torchrun, else world")
       ->type_name("NAME");
   command->add_option("--order", options->orders, "ring, balanced_tree, ...; all of them if none")
       ->type_name("NAME")
@@ -265,7 +269,7 @@ void add_collective(CLI::App& program, Action& chosen) {
   command->add_option("--input", options->input, "Each rank's elements")
       ->type_name("GENERATOR")
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of the elements, delays and losses")
+  command->add_option("--seed", options->ranks.seed, "Of the elements, delays and losses")
       ->capture_default_str();
   command
       ->add_option("--tensor", options->tensors,
@@ -273,6 +277,12 @@ void add_collective(CLI::App& program, Action& chosen) {
       ->type_name("NAME=ELEMENTS")
       ->allow_extra_args(false);
   add_world_options(*command, *options);
+  command
+      ->add_option("--timeout", options->ranks.seconds,
+                   "Give up real ranks where nothing comes for so long; MPI's own collectives wait")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1e-3, 1e6))
+      ->capture_default_str();
   command->add_flag("--reveal", options->reveals,
                     "Find the order in which an all-reduce adds its ranks, by probing it");
   command->add_option("--require", options->required, "Exit with 3 if this engine is missing")

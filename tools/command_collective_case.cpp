@@ -48,8 +48,9 @@ std::vector<TensorRange> read_tensors_of(const std::vector<std::string>& words, 
     std::int64_t count = 0;
     const char* begin = word.data() + std::min(sign, word.size() - 1) + 1;
     const auto read = std::from_chars(begin, word.data() + word.size(), count);
-    if (sign == 0 || sign == std::string::npos || read.ec != std::errc{} ||
-        read.ptr != word.data() + word.size() || count < 0 || count > size)
+    if (sign == 0 || sign == std::string::npos || word.find(',') != std::string::npos ||
+        read.ec != std::errc{} || read.ptr != word.data() + word.size() || count < 0 ||
+        count > size)
       throw InputError("--tensor", "'" + word + "'", "NAME=ELEMENTS");
     tensors.push_back({word.substr(0, sign), {first, count}});
     first += count;
@@ -71,7 +72,7 @@ CollectiveSpec spec_of(const CollectiveOptions& options, const std::string& prec
   c.spec.sizes = {};
   c.spec.sizes[0] = ranks;
   c.spec.sizes[1] = options.size;
-  c.spec.seed = options.seed;
+  c.spec.seed = options.ranks.seed;
   c.spec.inputs = {{"x", parse_input(options.input)}};
   const std::string_view wanted = c.spec.op->refuses(c.spec.attributes, c.spec.sizes);
   if (!wanted.empty()) throw InputError("--attribute", "attributes that do not fit", wanted);
@@ -92,9 +93,7 @@ std::vector<int> orders_of(const CollectiveOptions& options) {
   for (const std::string& word : options.orders)
     orders.push_back(static_cast<int>(place_of(word, names, "--order")));
   if (!orders.empty()) return orders;
-  return {all_reduce::ring,        all_reduce::halving_doubling, all_reduce::binary_tree,
-          all_reduce::double_tree, all_reduce::hierarchical,     all_reduce::balanced_tree,
-          all_reduce::direct};
+  return all_orders();
 }
 
 std::vector<CollectiveSpec> cases_of(const CollectiveOptions& options, const Engine& engine) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "distributed/check.hpp"
+#include "distributed/engines.hpp"
 #include "reports/error.hpp"
 #include "suites/suggest.hpp"
 
@@ -13,13 +14,10 @@ namespace opbound {
 
 struct CollectiveOptions {
   std::vector<std::string> collectives, orders, precisions{"fp32", "bf16:fp32:bf16"}, attributes;
-  std::vector<std::string> tensors, unwaited, required;
+  std::vector<std::string> tensors, required;
   std::string engine, input = "normal", out;
-  std::int32_t ranks = 0;  ///< 0: as many as the engine has
+  EngineOptions ranks{};  ///< its seed is that of the elements too
   std::int64_t size = 256;
-  std::uint64_t seed = 1;
-  double lost = 0;
-  std::int32_t dead_rank = -1, dead_round = 0;
   std::vector<double> overflow{1000, 100};
   bool by_ranks = false, quiet = false, reveals = false;
 };

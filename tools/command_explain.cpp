@@ -188,7 +188,11 @@ int run_again(const Record& record, const Provider* provider) {
     return exit_clean;
   }
   const CaseSpec spec = spec_of(record);
-  print(again_text(record, spec));
+  print(is_collective(record) ? collective_again_text(record) : again_text(record, spec));
+  if (is_collective(record) && judged_order(record) == "any") {
+    print("\nnot run again here: the order is the library's\n");
+    return exit_clean;
+  }
   if (provider == nullptr) {
     print("\nnot run again: the kernel is the plug-in's; --provider " +
           shell_word(plugin_of(record)) + " opens it\n");
@@ -260,7 +264,9 @@ int explain(Options options) {
     return shrink_it(options, record, provider.get());
   }
   print(print_record(record));
-  return has_output ? run_again(record, provider.get()) : exit_clean;
+  if (has_output) return run_again(record, provider.get());
+  if (is_collective(record)) print(collective_again_text(record));
+  return exit_clean;
 }
 
 }  // namespace
