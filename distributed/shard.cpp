@@ -2,15 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -164,21 +161,6 @@ Merged merge_shards(const ShardName& name, double seconds) {
   merged.notes = parts.front().notes;
   if (is_interrupted) merged.notes.emplace_back("interrupted");
   return merged;
-}
-
-int in_child(const std::function<int()>& work) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const int code = work();
-    std::fflush(nullptr);
-    _exit(code);
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 }  // namespace opbound

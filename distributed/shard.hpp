@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -57,9 +56,5 @@ struct Merged {
 /// note "interrupted" of any rank they are left out. A rank whose file has not come after so many
 /// seconds is lost.
 Merged merge_shards(const ShardName& name, double seconds);
-
-/// Calls work() in a child of this process, which takes nobody with it when it dies. Gives its exit
-/// code, or 128 and the number of the signal that ended it.
-int in_child(const std::function<int()>& work);
 
 }  // namespace opbound

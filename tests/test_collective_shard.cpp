@@ -2,6 +2,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "distributed/child.hpp"
 #include "distributed/shard.hpp"
 #include "reports/history.hpp"
 #include "tests/program.hpp"

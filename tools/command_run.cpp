@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "distributed/child.hpp"
 #include "distributed/launch.hpp"
 #include "distributed/shard.hpp"
 #include "reports/error.hpp"
