@@ -2,17 +2,18 @@
 
 #include <fmt/format.h>
 
+#include "bounds/reveal.hpp"
 #include "distributed/engine_provider.hpp"
 
 namespace opbound {
 namespace {
 
 /// Is it what one of the order's chunks is added along?
-bool is_order(const std::string& tree, int order, std::int32_t ranks, std::int32_t group) {
+bool is_order(const SumTree& tree, int order, std::int32_t ranks, std::int32_t group) {
   const Schedule s{Collective::all_reduce, order, ranks, group};
   if (!refusal(s).empty()) return false;
   for (std::int32_t c = 0; c < chunk_count(s); ++c)
-    if (canonical(tree_of(s, c)) == tree) return true;
+    if (is_same_order(tree_of(s, c), tree)) return true;
   return false;
 }
 
@@ -33,9 +34,8 @@ RevealedOrder reveal_order(const CollectiveSpec& collective, Engine& engine,
       reveal_case(spec, sums_of(*spec.op, Direction::forward).front(), provider, most_calls);
   if (!found.sum.found.refusal.empty()) return found;
   const auto a = from_bytes<all_reduce::Attributes>(spec.attributes);
-  const std::string tree = canonical(found.sum.found.tree);
   for (const int order : all_orders())
-    if (is_order(tree, order, engine.ranks(), static_cast<std::int32_t>(a.group)))
+    if (is_order(found.sum.found.tree, order, engine.ranks(), static_cast<std::int32_t>(a.group)))
       found.like.append(found.like.empty() ? "" : ", ").append(name_of_order(order));
   return found;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "bounds/reveal.hpp"
 #include "ops/all_reduce.hpp"
 
 namespace opbound {
@@ -241,30 +242,11 @@ SumTree tree_of(const Schedule& s, std::int32_t chunk) {
   return tree;
 }
 
-std::string canonical(const SumTree& tree) {
-  struct Named {
-    std::int64_t first;
-    std::string words;
-  };
-  std::vector<Named> nodes;
-  for (std::int64_t leaf = 0; leaf < tree.leaves; ++leaf)
-    nodes.push_back({leaf, std::to_string(leaf)});
-  for (const auto& children : tree.nodes) {
-    std::vector<Named> sorted;
-    for (const std::int64_t c : children) sorted.push_back(nodes[static_cast<std::size_t>(c)]);
-    std::ranges::sort(sorted, {}, &Named::first);
-    std::string words;
-    for (const Named& n : sorted) words += (words.empty() ? "(" : "+") + n.words;
-    nodes.push_back({sorted.front().first, words + ")"});
-  }
-  return nodes.empty() ? "" : nodes.back().words;
-}
-
 bool has_one_order(const Schedule& s, std::int64_t elements) {
   const std::int64_t chunks = std::min<std::int64_t>(chunk_count(s), elements);
-  const std::string first = canonical(tree_of(s, 0));
+  const SumTree first = tree_of(s, 0);
   for (std::int32_t c = 1; c < chunks; ++c)
-    if (canonical(tree_of(s, c)) != first) return false;
+    if (!is_same_order(tree_of(s, c), first)) return false;
   return true;
 }
 

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -64,9 +63,6 @@ std::vector<Transfer> transfers_of(const Schedule& schedule, std::int32_t chunk)
 
 /// The order in which a chunk's ranks are added, from its transfers.
 SumTree tree_of(const Schedule& schedule, std::int32_t chunk);
-
-/// A tree in words that do not hang on which operand stands first: children by their first leaf.
-std::string canonical(const SumTree& tree);
 
 /// Are all elements of such a message added in one order, whatever their place in it?
 bool has_one_order(const Schedule& schedule, std::int64_t elements);
