@@ -181,18 +181,11 @@ namespace attack {
 
 /// A team that adds in a new order at every call: balanced, chains from either end, shuffled,
 /// or any pair at any time.
-struct RandomTreeTeam {
+struct RandomTreeTeam : OneByOne {
   Random* random;
 
-  /// What is asked for twice may be computed twice, with other errors.
-  template <class F>
-  F remember(std::int64_t n, F f) const {
-    return OneByOne{}.remember(n, f);
-  }
-  template <class F, class Put>
-  void store(std::int64_t n, F value, Put put) const {
-    OneByOne{}.store(n, value, put);
-  }
+  RandomTreeTeam(Random* of) : random(of) {}
+
   template <class F>
   auto sum(std::int64_t n, F term) const {
     return reduce<Sum>(n, term);
@@ -257,9 +250,11 @@ struct RandomTreeTeam {
 };
 
 /// Adds along a tree; other lengths, and a node's children, in any order.
-struct AlongTree {
+struct AlongTree : OneByOne {
   const SumTree* tree;
   Random* random;
+
+  AlongTree(const SumTree* along, Random* of) : tree(along), random(of) {}
 
   template <class F>
   auto sum(std::int64_t n, F term) const {

@@ -24,7 +24,7 @@ constexpr const char* layer_norm = R"toml(op = "layer_norm"
 precision = ["fp32", "bf16:fp32:bf16"]
 direction = ["forward", "backward_local"]
 shape = [8, 128]
-input = {x = "normal", gamma = "normal(mean=1, sigma=0.2)", beta = "normal(sigma=0.3)", dy = "normal"}
+input = {x = "normal", gamma = "normal(mean=1, sigma=0.2)", beta = "normal", dy = "normal"}
 )toml";
 
 constexpr const char* rms_norm = R"toml(op = "rms_norm"

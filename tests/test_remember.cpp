@@ -86,7 +86,7 @@ int compare(std::string_view name) {
     if (spec.precision.compute != fp32) continue;
     const Prepared ours = prepare(spec), theirs = prepare(spec);
     spec.op->run(ours.call);
-    const PlainIo<float> io{bind(theirs.call.forward)};
+    const PlainIo<float> io{opbound::bind(theirs.call.forward)};
     const Problem<Op> problem = detail::problem_of<Op>(theirs.call, spec.variant);
     detail::for_each_part<typename Op::forward>([&]<class Part>() {
       typename KeepingTeam<float>::Memory memory;
