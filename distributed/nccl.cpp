@@ -141,7 +141,11 @@ class NcclEngine final : public Engine {
   }
 
   static void require(const char* error) {
-    if (error != nullptr) throw ProviderFailure(std::string("nccl: ") + error);
+    if (error == nullptr) return;
+    const std::string text = std::string("nccl: ") + error;
+    // what NCCL_ALGO and NCCL_PROTO leave it no way to do is not there
+    if (text.find("no algorithm/protocol available") != std::string::npos) throw Unavailable(text);
+    throw ProviderFailure(text);
   }
 
   std::vector<NcclPart> parts_of(std::int64_t count) const {

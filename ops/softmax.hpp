@@ -75,7 +75,7 @@ struct softmax::forward {
       const bool subtracts_log = p.attributes.log && p.variant != log_of_softmax;
       const auto value = [&](std::int64_t j) { return io.get(x, first + j); };
       const auto remembered = team.remember(n, value);
-      T top, s;
+      T top = from<T>(0.0), s = top;
       if (p.variant == online) {
         const Online<T> state = team.template reduce<OnlineSum>(
             n, [&](std::int64_t j) { return seen<T>(io.exact(x, first + j)); });
