@@ -169,18 +169,19 @@ std::string input_text(const CaseSpec& spec, const Sweep& sweep) {
   return text;
 }
 
-/// What a sweep's check says beside its counts.
+/// What a sweep's check says beside its counts; `worst_input`: the operands of its worst element.
 Record described(const CaseSpec& spec, const Provider& provider, const Sweep& sweep,
-                 const Contract& contract, const OutputCheck& c) {
+                 const Contract& contract, const OutputCheck& c,
+                 const std::vector<double>& worst_input) {
   Record r = record_of(spec, provider, c);
   r.inputs.input = input_text(spec, sweep);
   r.contract = contract_text(*spec.op, contract);
   r.bound_source = bound_source(contract, 0);
-  if (r.worst)
-    for (const std::size_t t : operands_of(spec))
-      r.worst->input.emplace_back(
-          spec.op->pass(spec.direction).tensors[t].name,
-          sweep.operand[t].at(sweep.index_of(static_cast<std::int64_t>(r.worst->index))));
+  if (!r.worst) return r;
+  const std::vector<std::size_t> operands = operands_of(spec);
+  for (std::size_t k = 0; k < worst_input.size(); ++k)
+    r.worst->input.emplace_back(spec.op->pass(spec.direction).tensors[operands[k]].name,
+                                worst_input[k]);
   return r;
 }
 
@@ -199,7 +200,11 @@ Record own_record(const CaseSpec& spec, const Provider& provider, const Sweep& s
   c.rungs.dd = o.open.size() - by_mpfr;
   Contract own;
   own.variants = {spec.variant};
-  return described(spec, provider, sweep, own, c);
+  std::vector<double> worst_input;
+  for (const std::size_t t : operands_of(spec))
+    worst_input.push_back(
+        sweep.operand[t].at(sweep.index_of(static_cast<std::int64_t>(c.worst.index))));
+  return described(spec, provider, sweep, own, c, worst_input);
 }
 
 /// Double-double decides, or MPFR.
@@ -207,13 +212,13 @@ Record foreign_record(const CaseSpec& spec, const Provider& provider, const Swee
                       int output, const SweepProgress& progress) {
   const Contract contract = provider.contract(*spec.op, spec.declared);
   const std::vector<std::size_t> operands = operands_of(spec);
-  const FirstRung o = sweep_foreign(spec, provider, contract, sweep, operands, output,
-                                    sweep_size(spec, sweep.every), progress);
+  const auto [o, worst_input] = sweep_foreign(spec, provider, contract, sweep, operands, output,
+                                              sweep_size(spec, sweep.every), progress);
   OutputCheck c = check_of(o.tally, o.histogram, o.worst);
   c.tensor = output;
   c.rungs.mpfr = o.sent_to_mpfr;
   c.rungs.dd = c.counts.checked - o.sent_to_mpfr;
-  return described(spec, provider, sweep, contract, c);
+  return described(spec, provider, sweep, contract, c, worst_input);
 }
 
 Record swept_record(const CaseSpec& spec, const Provider& provider, const Sweep& sweep, int output,

@@ -159,7 +159,7 @@ TEST_F(ProgramPlugin, what_is_no_plugin_is_one_line_and_exit_2) {
             std::string::npos);
   refusal("run gelu.toml --provider ./missing.so");
   refusal("run gelu.toml --provider .");
-  refusal("run gelu.toml --provider cudnn");
+  refusal("run gelu.toml --provider nonsense");
   refusal("run gelu.toml --provider-timeout 0");
 }
 

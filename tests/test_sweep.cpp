@@ -83,7 +83,7 @@ TEST(Sweep, SomebodyElsesKernelIsSweptInCalls) {
   int compared = 0;
   for (const std::string_view name : swept_ops())
     for (const CaseSpec& spec : sweeps(name)) {
-      const std::uint64_t every = static_cast<std::uint64_t>(sweep_size(spec, 1)) / 3000 | 1;
+      const std::uint64_t every = static_cast<std::uint64_t>(sweep_size(spec, 1)) / 200 | 1;
       const auto ours = run_sweep(spec, *own_host_provider(), every, [](std::uint64_t) {});
       std::vector<Record> theirs;
       try {
@@ -96,6 +96,9 @@ TEST(Sweep, SomebodyElsesKernelIsSweptInCalls) {
         SCOPED_TRACE(std::string(name) + " " + identity(spec));
         EXPECT_EQ(theirs[i].counts.exceeds + theirs[i].counts.undecided, 0U);
         EXPECT_EQ(theirs[i].counts.checked, ours[i].counts.checked);
+        // drawn values may be one for a call; masks and stochastic roundings hang on the place
+        const bool hangs_on_place = name == "dropout" || name == "cast";
+        if (hangs_on_place || ours[i].inputs.input.find("drawn") != std::string::npos) continue;
         EXPECT_EQ(theirs[i].output_hash, ours[i].output_hash);
         ++compared;
       }
