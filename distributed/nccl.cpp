@@ -98,7 +98,8 @@ class NcclEngine final : public Engine {
                   data,
                   parts,
                   seconds_};
-    const bool divides_after = reducer.is_mean() && reducer.divides == all_reduce::Divides::after;
+    const bool divides_after = adds(schedule.collective) && reducer.is_mean() &&
+                               reducer.divides == all_reduce::Divides::after;
     if (divides_after) call.reduction = all_reduce::Reduction::sum;
     require(nccl_.run(call));
     for (std::size_t k = 0; k < buffers.size(); ++k)
