@@ -2,7 +2,6 @@
 // same sources as on the host, every block one thread block. Work is started, not waited for.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 
@@ -315,6 +314,7 @@ struct DeviceOf {
       const std::int64_t count = c.forward[t].count();
       saved[t] = {allocate<double>(held, count), allocate<double>(held, count),
                   allocate<std::uint64_t>(held, 1)};
+      held.back().clear();  // theorems count in it
     }
     bound_pass<typename Op::forward, T>(c, c.forward, saved, {});
     for (std::size_t t = 0; t < saved.size(); ++t) {
