@@ -235,7 +235,10 @@ void replay_by(const CaseSpec& spec, std::size_t output, const Outputs& got, Rev
              std::string(name_of(spec.precision.compute));
     if (!r.is_replayed) continue;
     r.is_replayed = tells_orders_apart(spec, output, got, r);
-    r.note = r.is_replayed ? "" : "another order gives the same bits: the output is too narrow";
+    r.note = r.is_replayed
+                 ? ""
+                 : "another order gives the same bits: the output is too narrow, or terms "
+                   "are taken as they come";
     return;
   }
 }
@@ -274,8 +277,22 @@ std::vector<SumOfPass> sums_of(const Op& op, Direction direction) {
   return sums;
 }
 
-RevealedSum reveal_case(const CaseSpec& spec, const SumOfPass& sum, const Provider& provider,
+namespace {
+/// The case with all its terms in one sum: an index that says which sum a term is part of is 0.
+CaseSpec in_one_sum(CaseSpec spec, const SumOfPass& sum) {
+  const std::string_view dim = spec.op->dims[static_cast<std::size_t>(sum.dimension)];
+  for (const TensorSpec& t : spec.op->pass(spec.direction).tensors) {
+    if (t.role != Role::index || !takes_part(spec, t) || !has_dimension(t, dim)) continue;
+    std::erase_if(spec.inputs, [&](const auto& input) { return input.first == t.name; });
+    spec.inputs.emplace_back(t.name, parse_input("same_index(value=0)"));
+  }
+  return spec;
+}
+}  // namespace
+
+RevealedSum reveal_case(const CaseSpec& given, const SumOfPass& sum, const Provider& provider,
                         std::int64_t most_calls) {
+  const CaseSpec spec = in_one_sum(given, sum);
   const auto output = static_cast<std::size_t>(sum.output);
   RevealedSum r;
   Probed probe(spec, sum, provider);

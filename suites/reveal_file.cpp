@@ -80,7 +80,8 @@ OrderFile read_order_file(const std::string& path) {
     if (json.at("kind").get<std::string>() != "order") refuse(path, "no revealed order");
     if (!json.contains("tree")) refuse(path, "an order that was not found");
     if (!json.at("replayed").at("same_bits").get<bool>())
-      refuse(path, "a tree whose bits are not the kernel's");
+      throw InputError(path, "its order was not confirmed when it was revealed",
+                       "a file of an order that was replayed");
     for (const auto& [key, to] : {std::pair{"op", &order.op},
                                   {"direction", &order.direction},
                                   {"part", &order.part},

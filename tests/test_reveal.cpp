@@ -216,6 +216,19 @@ TEST(RevealCase, AChainOfAdditionsIsReplayed) {
   EXPECT_TRUE(r.is_replayed) << r.note;
 }
 
+/// Indices that say which sum a term belongs to say the first. Our kernels take such terms as they
+/// come, whatever the tree: no evidence.
+TEST(RevealCase, TermsOfIndexedSumsAreInOne) {
+  for (const char* op : {"segmented_sum", "embedding"}) {
+    const bool is_embedding = std::string(op) == "embedding";
+    const Direction direction = is_embedding ? Direction::backward_local : Direction::forward;
+    const Sizes sizes{12, is_embedding ? 3 : 2, 2, 1};
+    const RevealedSum r = revealed(attack::case_for(op, direction, "fp32", sizes));
+    EXPECT_EQ(to_string(r.found.tree), "(0..11)") << op << r.found.refusal;
+    EXPECT_FALSE(r.is_replayed) << op;
+  }
+}
+
 /// Three terms in bf16 have the same sum in any order: no evidence.
 TEST(RevealCase, AnOutputThatTellsNoOrdersApartIsNoEvidence) {
   const RevealedSum r =

@@ -154,6 +154,9 @@ int reveal(const Options& options) {
   const std::string absence = provider.absence();
   try {
     if (!absence.empty()) throw Unavailable(absence);
+    if (provider.variants(*spec.op, spec.direction, spec.attributes, spec.variant).empty())
+      throw Unavailable("it lists no kernel for " + std::string(spec.op->name) + " " +
+                        std::string(name_of(spec.direction)));
     const RevealedSum revealed = reveal_case(spec, sum, provider, options.probes);
     print(report(spec, sum, provider, revealed));
     if (options.out.empty()) return exit_clean;

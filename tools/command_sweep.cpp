@@ -93,6 +93,9 @@ std::vector<Job> jobs_of(const Providers& providers, const Options& options) {
                                       : std::max<std::uint64_t>(1, all / host_elements);
       jobs.push_back({*provider, std::move(c), every});
     }
+  if (jobs.empty() && !options.only.empty())
+    throw InputError("--case", "no sweep's description contains '" + options.only + "'",
+                     "a part of such as 'gelu forward fp32 approximate=none erfc'");
   if (jobs.empty())
     throw InputError("sweep", "nothing to sweep",
                      "an elementwise op with a case in fp32, or in 16 bits with fp32 inside");

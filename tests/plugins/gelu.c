@@ -7,8 +7,9 @@ static int run(const opbound_call* call, char* message, size_t message_size) {
   const opbound_tensor* x = opbound_tensor_named(call, "x");
   const opbound_tensor* y = opbound_tensor_named(call, "y");
   int64_t i;
-  if (call->compute != OPBOUND_FP32 || x->element != OPBOUND_FP32 || y->element != OPBOUND_FP32) {
-    strncpy(message, "fp32 only", message_size);
+  if (strcmp(call->op, "gelu") != 0 || call->compute != OPBOUND_FP32 ||
+      x->element != OPBOUND_FP32 || y->element != OPBOUND_FP32) {
+    strncpy(message, "gelu in fp32 only", message_size);
     return OPBOUND_UNSUPPORTED;
   }
   for (i = 0; i < x->size[0]; ++i) {

@@ -119,8 +119,12 @@ void adamw(const Call& c) {
 }  // namespace
 
 const char* adamw_implementation() {
-  const char* chosen = std::getenv("OPBOUND_TORCH_ADAMW");
-  return chosen == nullptr ? "single" : chosen;
+  constexpr const char* name = "OPBOUND_TORCH_ADAMW";
+  const char* chosen = std::getenv(name);
+  if (chosen == nullptr) return "single";
+  for (const char* known : {"single", "foreach", "fused"})
+    if (std::string_view(chosen) == known) return known;
+  throw wrong_setting(name, chosen, "single, foreach or fused");
 }
 
 // All three: w (1 - lr decay) - (lr / c1) m / (sqrt(v) / sqrt(c2) + eps), constants in double; in
