@@ -122,6 +122,28 @@ TEST_F(ProgramCollective, bad_use_is_one_line) {
   EXPECT_TRUE(contains(refusal("collective --tensor a=99999999999999999999"), "NAME=ELEMENTS"));
 }
 
+TEST_F(ProgramCollective, an_option_without_effect_is_refused) {
+  EXPECT_EQ(refusal("collective --engine mpi --ranks 8"),
+            "opbound: --ranks: engine mpi, expected world, or nccl in one process: a launcher says "
+            "how many ranks there are else\n");
+  EXPECT_TRUE(contains(refusal("collective --lost 0.1 --engine mpi"), "--lost: engine mpi"));
+  EXPECT_TRUE(contains(refusal("collective --lost 0.1 --engine nccl"), "--lost: engine nccl"));
+  EXPECT_TRUE(contains(refusal("collective --dead-rank 1 --engine tcp"), "--dead-rank: engine"));
+  EXPECT_TRUE(contains(refusal("collective --tensor b=256 --unwaited b --engine mpi"), "streams"));
+  EXPECT_TRUE(contains(refusal("collective --order ring --engine nccl"), "--order: engine nccl"));
+  EXPECT_TRUE(contains(refusal("collective --overflow 5"), "--overflow requires --by-ranks"));
+  EXPECT_TRUE(contains(refusal("collective --dead-round 3"), "--dead-round requires --dead-rank"));
+  EXPECT_TRUE(contains(refusal("collective --dead-rank -1"), "--dead-rank"));
+  EXPECT_TRUE(contains(refusal("collective --by-ranks all_redcue"), "all_reduce?"));
+  for (const char* rest : {"reduce_scatter", "--lost 0.1", "--dead-rank 1", "--reveal"})
+    EXPECT_TRUE(
+        contains(refusal(std::string("collective --by-ranks ") + rest), "--by-ranks: given"));
+  EXPECT_EQ(opbound("collective all_reduce --ranks 4 --by-ranks --overflow 5 --quiet").code, 0);
+  const Ran launched = shell("RANK=1 WORLD_SIZE=4 " OPBOUND_PROGRAM " collective --ranks 8");
+  EXPECT_EQ(launched.code, 2);
+  EXPECT_EQ(launched.err, "");  // rank 0 says what
+}
+
 // ---- MPI
 
 class ProgramMpi : public Program {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "distributed/check.hpp"
@@ -172,6 +173,46 @@ int collective_by_ranks(const CollectiveOptions& options) {
                         std::make_unique<Asked>("world", "cpu", ""));
 }
 
+/// InputError for an option that would change nothing.
+void require_effects(const CollectiveOptions& options, const std::string& name) {
+  const bool is_world = name == "world";
+  const std::optional<Launched> rank = launched();
+  const bool has_gpus = name == "nccl" && (!rank || rank->size == 1);  // all ranks in this process
+  struct Given {
+    const char* option;
+    bool is_given, has_effect;
+    const char* expected;
+  };
+  const EngineOptions& given = options.ranks;
+  const std::array<Given, 6> of_engines{{
+      {"--by-ranks", options.by_ranks, is_world, "world, whose number of ranks is free"},
+      {"--ranks", given.ranks > 0, is_world || has_gpus || (rank && rank->size == given.ranks),
+       "world, or nccl in one process: a launcher says how many ranks there are else"},
+      {"--order", !options.orders.empty(), is_world || name == "mpi" || name == "tcp",
+       "world, mpi or tcp, which keep an order: a library chooses its own"},
+      {"--lost", given.lost > 0, is_world, "world, whose messages can be lost"},
+      {"--dead-rank", given.dead_rank >= 0, is_world, "world, whose ranks can die"},
+      {"--unwaited", !given.unwaited.empty(), is_world || name == "nccl",
+       "world or nccl, which have streams"},
+  }};
+  for (const auto& [option, is_given, has_effect, expected] : of_engines)
+    if (is_given && !has_effect) throw InputError(option, "engine " + name, expected);
+  if (!options.by_ranks) return;
+  const bool has_others = std::ranges::any_of(options.collectives, [](const std::string& word) {
+    return word != name_of(Collective::all_reduce);
+  });
+  const std::array<std::pair<const char*, bool>, 5> of_checks{
+      {{"collective", has_others},
+       {"--lost", given.lost > 0},
+       {"--dead-rank", given.dead_rank >= 0},
+       {"--unwaited", !given.unwaited.empty()},
+       {"--reveal", options.reveals}}};
+  for (const auto& [option, is_given] : of_checks)
+    if (is_given)
+      throw InputError("--by-ranks", std::string("given with ") + option,
+                       "an all_reduce whose ranks all come, its error and its bound");
+}
+
 int collective(CollectiveOptions options) {
   const std::optional<Launched> rank = launched();
   const std::string name = !options.engine.empty()  ? options.engine
@@ -181,10 +222,9 @@ int collective(CollectiveOptions options) {
   if (name == "world" && options.ranks.ranks == 0) options.ranks.ranks = 1024;
   try {
     kind_named(name);
-    if (options.by_ranks && name != "world")
-      throw InputError("--by-ranks", "engine " + name, "world, whose number of ranks is free");
     cases_of(options, World(std::max(options.ranks.ranks,
                                      1)));  // what is wrong is wrong before a rank waits
+    require_effects(options, name);
     if (name == "world" && options.ranks.dead_rank >= options.ranks.ranks)
       throw InputError("--dead-rank", std::to_string(options.ranks.dead_rank),
                        "a rank below --ranks, " + std::to_string(options.ranks.ranks));
@@ -215,20 +255,26 @@ void add_world_options(CLI::App& command, CollectiveOptions& options) {
                   "Simulated ranks, 1024 if not given; of nccl: GPUs of this process, all if not "
                   "given")
       ->check(CLI::Range(1, 1 << 20));
-  command.add_flag("--by-ranks", options.by_ranks,
-                   "Error and bound against the number of ranks, from 2 to --ranks");
+  CLI::Option* by_ranks =
+      command.add_flag("--by-ranks", options.by_ranks,
+                       "Error and bound against the number of ranks, from 2 to --ranks");
   command
       .add_option("--overflow", options.overflow,
                   "Equal gradients whose fp16 sum's first overflow is looked for with --by-ranks")
       ->type_name("VALUE")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->needs(by_ranks);
   command
       .add_option("--lost", options.ranks.lost,
                   "Share of messages lost on their way and sent again")
       ->check(CLI::Range(0.0, 0.99));
-  command.add_option("--dead-rank", options.ranks.dead_rank, "This rank dies")->type_name("RANK");
+  CLI::Option* dead_rank =
+      command.add_option("--dead-rank", options.ranks.dead_rank, "This rank dies")
+          ->type_name("RANK")
+          ->check(CLI::NonNegativeNumber);
   command.add_option("--dead-round", options.ranks.dead_round, "Before this round of its schedule")
-      ->type_name("N");
+      ->type_name("N")
+      ->needs(dead_rank);
   command
       .add_option("--unwaited", options.ranks.unwaited,
                   "Tensors that are sent without waiting for the stream that writes them")
