@@ -66,6 +66,40 @@ TEST_F(Program, explains_a_row_with_its_largest_ratios) {
   }
 }
 
+TEST_F(Program, the_two_ways_to_name_a_line_agree) {
+  put("softmax.toml", naive_log_softmax);
+  opbound("run softmax.toml --out r.jsonl");
+  EXPECT_EQ(opbound("explain r.jsonl:2 --line 2").out, opbound("explain r.jsonl:2").out);
+  EXPECT_EQ(refusal("explain r.jsonl:1 --line 2"),
+            "opbound: --line: 2, expected the line of r.jsonl:1, or one of the two alone\n");
+}
+
+TEST_F(Program, explains_what_was_judged_before_what_was_skipped) {
+  put("gelu.toml", naive_gelu);
+  opbound("run gelu.toml --out r.jsonl");
+  const Record judged = read_records(path("r.jsonl")).front();
+  const std::uint64_t n = judged.counts.checked;
+  const std::vector<std::pair<Verdict, ElementCounts>> rising{{Verdict::skipped, {}},
+                                                              {Verdict::within, {n, 0, 0, 0, n}},
+                                                              {Verdict::vacuous, {0, 0, 0, n, n}},
+                                                              {Verdict::undecided, {0, 0, n, 0, n}},
+                                                              {Verdict::exceeds, judged.counts}};
+  std::string lines;
+  for (const auto& [v, counts] : rising) {
+    Record r = judged;
+    r.verdict = v;
+    r.counts = counts;
+    if (v == Verdict::skipped) r.output_hash.clear();
+    lines += to_json(r) + "\n";
+    put("more.jsonl", lines);
+    const std::string text = opbound("explain more.jsonl").out;
+    EXPECT_TRUE(contains(text, "bf16:fp32:bf16: " + std::string(name_of(v)))) << text;
+    EXPECT_EQ(contains(text, "run again: the same bits"), v != Verdict::skipped) << text;
+  }
+  EXPECT_TRUE(contains(opbound("explain more.jsonl:1").out,
+                       "\nnot run again: it was skipped and left no output\n"));
+}
+
 TEST_F(Program, says_when_the_bits_are_others) {
   put("gelu.toml", naive_gelu);
   opbound("run gelu.toml --out r.jsonl");

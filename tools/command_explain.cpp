@@ -42,11 +42,15 @@ void split_line(Options& options) {
   std::size_t line = 0;
   const auto [number_end, error] = std::from_chars(options.file.data() + colon + 1, end, line);
   if (error != std::errc{} || number_end != end) return;
+  if (options.line && *options.line != line)
+    throw InputError("--line", std::to_string(*options.line),
+                     "the line of " + options.file + ", or one of the two alone");
   options.line = line;
   options.file.resize(colon);
 }
 
-/// The record of the line, or the worst: by verdict, then by ratio.
+/// The record of the line, or the worst: by verdict, then by ratio. One that was skipped tells
+/// least.
 const Record& choose(const std::vector<Record>& records, const Options& options) {
   if (records.empty())
     throw InputError(options.file, "no records", "a file that `opbound run` wrote");
@@ -56,7 +60,8 @@ const Record& choose(const std::vector<Record>& records, const Options& options)
   if (options.line) return records[*options.line - 1];
   const auto key = [](const Record& r) {
     const bool is_allowed = r.verdict == Verdict::vacuous && !r.allowed_vacuous.empty();
-    return std::tuple(is_allowed ? Verdict::within : r.verdict, -r.ratio.value_or(-1));
+    return std::tuple(r.verdict == Verdict::skipped, is_allowed ? Verdict::within : r.verdict,
+                      -r.ratio.value_or(-1));
   };
   return *std::min_element(records.begin(), records.end(),
                            [&](const Record& a, const Record& b) { return key(a) < key(b); });
@@ -224,6 +229,15 @@ int run_again(const Record& record, const Provider* provider) {
   return is_same ? exit_clean : exit_found;
 }
 
+/// Why a record without a bound's output stays as it is.
+std::string not_again_text(const Record& record) {
+  const bool is_bound = record.kind == CheckKind::bound;
+  return "\nnot run again: " +
+         (is_bound ? "it was " + std::string(name_of(record.verdict)) + " and left no output"
+                   : "its kind is " + std::string(name_of(record.kind)) + ", not bound") +
+         "\n";
+}
+
 int shrink_it(const Options& options, const Record& record, const Provider* provider) {
   const CaseSpec spec = spec_of(record);
   if (provider == nullptr)
@@ -265,7 +279,7 @@ int explain(Options options) {
   }
   print(print_record(record));
   if (has_output) return run_again(record, provider.get());
-  if (is_collective(record)) print(collective_again_text(record));
+  print(is_collective(record) ? collective_again_text(record) : not_again_text(record));
   return exit_clean;
 }
 
