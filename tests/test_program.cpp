@@ -188,6 +188,20 @@ TEST_F(Program, functions_of_a_missing_device_are_skipped) {
   EXPECT_NE(refusal("functions expff").find("unknown function expff"), std::string::npos);
 }
 
+TEST_F(Program, functions_are_of_a_cuda_device_only) {
+  for (const char* device : {"cpu", "cdua", "cuda:x"})
+    EXPECT_EQ(refusal(std::string("functions expf --device ") + device),
+              std::string("opbound: --device: '") + device + "', expected cuda or cuda:N\n");
+  // no GPU is seen, whether there is one or not
+  const Ran ran =
+      shell("CUDA_VISIBLE_DEVICES= " OPBOUND_PROGRAM " functions --out f.jsonl --quiet");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  for (const Record& r : read_records(path("f.jsonl"))) {
+    EXPECT_EQ(r.verdict, Verdict::skipped) << r.op;
+    EXPECT_FALSE(r.reason.empty()) << r.op;
+  }
+}
+
 TEST_F(Program, conversions_are_functions_too) {
   const Ran ran = opbound(
       "functions __float2half_rz __nv_cvt_float_to_fp8 __double2float_rn --device cuda:63 --out "
@@ -219,6 +233,13 @@ TEST_F(Program, functions_of_a_file_are_a_table) {
   EXPECT_NE(ran.out.find("| expf | fp32 | 3.25 | 1 | 0x1.8p+0 | 2 ulp | 2 | 7 | exceeds |"),
             std::string::npos)
       << ran.out;
+  Record other = r;
+  other.op = "hexp";
+  put("two.jsonl", to_json(r) + "\n" + to_json(other) + "\n");
+  EXPECT_EQ(opbound("functions expf --records two.jsonl --markdown").out, ran.out);
+  EXPECT_NE(opbound("functions --records two.jsonl --markdown").out, ran.out);
+  EXPECT_NE(refusal("functions sinf --records two.jsonl").find("no record of sinf"),
+            std::string::npos);
   r.provider = "torch";
   put("none.jsonl", to_json(r) + "\n");
   EXPECT_NE(refusal("functions --records none.jsonl").find("no function of CUDA"),

@@ -150,21 +150,38 @@ void print_table(const std::vector<Record>& records, bool markdown) {
   print(functions_table(records, {style, true, Terminal::of(1)}));
 }
 
-/// The table of a file, of what `opbound functions` wrote into it.
+/// The table of a file, of what `opbound functions` wrote into it, or of the functions named.
 int show(const Options& options) {
-  const std::vector<Record> records = read_records(options.records);
-  if (std::none_of(records.begin(), records.end(),
-                   [](const Record& r) { return r.provider == "CUDA" && r.counts.checked > 0; }))
+  std::vector<Record> records = read_records(options.records);
+  std::erase_if(records,
+                [](const Record& r) { return r.provider != "CUDA" || r.counts.checked == 0; });
+  if (records.empty())
     throw InputError(options.records, "no function of CUDA was measured",
                      "a file that `opbound functions` wrote on a GPU");
+  const std::vector<std::string>& names = options.names;
+  for (const std::string& name : names)
+    if (std::ranges::find(records, name, &Record::op) == records.end())
+      throw InputError(options.records, "no record of " + name, "functions that were measured");
+  std::erase_if(records, [&](const Record& r) {
+    return !names.empty() && std::ranges::find(names, r.op) == names.end();
+  });
   print_table(records, options.markdown);
   return exit_clean;
+}
+
+/// There are none of CUDA's functions on a CPU. InputError for the name of one, and for no name.
+std::unique_ptr<Provider> device_named(const std::string& name) {
+  try {
+    if (name != "cpu") return own_provider(name);
+  } catch (const InputError&) {  // it expects a cpu too
+  }
+  throw InputError("--device", "'" + name + "'", "cuda or cuda:N");
 }
 
 int functions(const Options& options) {
   if (!options.records.empty()) return show(options);
   const std::vector<Check> chosen = chosen_checks(options.names);
-  const std::unique_ptr<Provider> device = own_provider(options.device);
+  const std::unique_ptr<Provider> device = device_named(options.device);
   std::optional<RecordWriter> writer;
   if (!options.out.empty()) writer.emplace(options.out);
   std::uint64_t total = 0;
