@@ -255,5 +255,19 @@ TEST(MatrixUnit, AnotherGenerationIsFound) {
   EXPECT_GT(error_in(Generation::blackwell), 10);
 }
 
+/// No execution cuts anything off from zeros; one product that is not 0 may be cut off.
+TEST(MatrixUnit, ZerosAreSummedWithoutError) {
+  using F = Tracked<float, Foreign>;
+  const MatrixUnit unit = matrix_unit(Generation::hopper, bf16);
+  for (const double last : {0.0, 0x1p-120}) {
+    detail::UnitSum<F> sum;
+    sum.run(
+        unit, bf16, bf16, 40, [&](std::int64_t i) { return from<F>(i == 39 ? last : 0); },
+        [](std::int64_t) { return from<F>(3.0); });
+    EXPECT_EQ(sum.value.radius == 0, last == 0) << last;
+    EXPECT_EQ(sum.value.spread == 0, last == 0) << last;
+  }
+}
+
 }  // namespace
 }  // namespace opbound
