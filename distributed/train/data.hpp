@@ -74,6 +74,7 @@ class Sampler {
   std::int64_t window_at(std::int64_t epoch, std::int64_t place) const;
 
  private:
+  std::int64_t evaluation_windows() const;
   void copy(std::int64_t row, std::int64_t at, const TensorView& tokens,
             const TensorView& targets) const;
 
