@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "suites/safetensors.hpp"
 #include "suites/tensor_file.hpp"
 
 namespace opbound {
@@ -39,14 +40,7 @@ std::string_view type_of(Element e) {
       ->text;
 }
 
-/// Where a tensor lies; begin and end count from the end of the header.
-struct Entry {
-  std::string name;
-  std::string type;
-  Shape shape;
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-};
+using Entry = SafetensorsEntry;
 
 /// Parsed JSON whose names are unique and whose nesting is no deeper than the format's.
 Json parse_header(InputFile& file, const std::string& text) {
@@ -121,12 +115,7 @@ void require_tiling(const InputFile& file, std::vector<Entry> entries, std::uint
     file.refuse(std::to_string(data_bytes) + " bytes of data", std::to_string(next));
 }
 
-struct Index {
-  std::vector<Entry> entries;  ///< by name
-  std::uint64_t data_at = 0;
-};
-
-Index read_index(InputFile& file) {
+std::string read_head(InputFile& file) {
   if (file.size() < length_bytes)
     file.refuse("ends at byte " + std::to_string(file.size()), "eight bytes of header length");
   std::uint64_t header_bytes = 0;
@@ -135,63 +124,67 @@ Index read_index(InputFile& file) {
   if (header_bytes > most)
     file.refuse("a header of " + std::to_string(header_bytes) + " bytes",
                 "at most " + std::to_string(most));
-  const Json header = parse_header(file, file.text(length_bytes, header_bytes));
-  Index index{{}, length_bytes + header_bytes};
-  const std::uint64_t data_bytes = file.size() - index.data_at;
-  for (const auto& [name, object] : header.items())
-    if (name != "__metadata__")
-      index.entries.push_back(parse_entry(file, name, object, data_bytes));
-  require_tiling(file, index.entries, data_bytes);
-  return index;
+  return file.text(0, length_bytes + header_bytes);
 }
 
-std::string names_of(const Index& index) {
+std::string names_of(const std::vector<Entry>& entries) {
   constexpr std::size_t most = 8;
-  if (index.entries.empty()) return "a file with tensors";
+  if (entries.empty()) return "a file with tensors";
   std::string text = "one of";
-  for (std::size_t i = 0; i < std::min(most, index.entries.size()); ++i)
-    text += " " + detail::in_quotes(index.entries[i].name);
-  return index.entries.size() > most
-             ? text + " ... (" + std::to_string(index.entries.size()) + " tensors)"
-             : text;
+  for (std::size_t i = 0; i < std::min(most, entries.size()); ++i)
+    text += " " + detail::in_quotes(entries[i].name);
+  return entries.size() > most ? text + " ... (" + std::to_string(entries.size()) + " tensors)"
+                               : text;
 }
 
-const Entry& choose(const InputFile& file, const Index& index, const std::string& name) {
-  if (name.empty() && index.entries.size() == 1) return index.entries.front();
-  for (const Entry& e : index.entries)
+const Entry& choose(SafetensorsFile& file, const std::string& name) {
+  const std::vector<Entry>& entries = file.entries();
+  if (name.empty() && entries.size() == 1) return entries.front();
+  for (const Entry& e : entries)
     if (e.name == name) return e;
-  file.refuse(name.empty() ? "no tensor chosen" : "no tensor " + detail::in_quotes(name),
-              names_of(index));
+  file.file().refuse(name.empty() ? "no tensor chosen" : "no tensor " + detail::in_quotes(name),
+                     names_of(entries));
+}
+
+Element known_element(const InputFile& file, const Entry& entry) {
+  const auto element = element_of_type(entry.type);
+  if (!element)
+    file.refuse(
+        "tensor " + detail::in_quotes(entry.name) + ": dtype " + detail::in_quotes(entry.type),
+        "F64 F32 BF16 F16 F8_E4M3 F8_E5M2 I32 I64 or BOOL");
+  return *element;
 }
 
 }  // namespace
 
-Tensor detail::read_safetensors(InputFile& file, const TensorChoice& choice) {
-  const Index index = read_index(file);
-  const Entry& entry = choose(file, index, choice.name);
-  const std::string where = "tensor " + in_quotes(entry.name) + ": ";
-  const auto element = element_of_type(entry.type);
-  if (!element)
-    file.refuse(where + "dtype " + in_quotes(entry.type),
-                "F64 F32 BF16 F16 F8_E4M3 F8_E5M2 I32 I64 or BOOL");
-  require_element(file, choice, *element);
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : file_(path), head_(read_head(file_)) {
+  const Json header = parse_header(file_, head_.substr(length_bytes));
+  const std::uint64_t data_bytes = file_.size() - head_.size();
+  for (const auto& [name, object] : header.items()) {
+    if (name != "__metadata__") {
+      entries_.push_back(parse_entry(file_, name, object, data_bytes));
+    } else if (object.is_object()) {
+      for (const auto& [key, text] : object.items())
+        if (text.is_string()) metadata_[key] = text.get<std::string>();
+    }
+  }
+  require_tiling(file_, entries_, data_bytes);
+}
+
+Tensor SafetensorsFile::read(const Entry& entry) {
+  const Element element = known_element(file_, entry);
   if (entry.shape.size() > TensorView::max_rank)
-    file.refuse(where + std::to_string(entry.shape.size()) + " axes", "at most four");
-  Tensor tensor(*element, entry.shape);
-  file.read(index.data_at + entry.begin, tensor.bytes());
+    file_.refuse("tensor " + detail::in_quotes(entry.name) + ": " +
+                     std::to_string(entry.shape.size()) + " axes",
+                 "at most four");
+  Tensor tensor(element, entry.shape);
+  file_.read(head_.size() + entry.begin, tensor.bytes());
   return tensor;
 }
 
-std::vector<std::string> tensor_names(const std::filesystem::path& path) {
-  InputFile file(path);
-  Index index = read_index(file);
-  std::vector<std::string> names;
-  for (Entry& e : index.entries) names.push_back(std::move(e.name));
-  return names;
-}
-
-void write_safetensors(const std::filesystem::path& path,
-                       const std::map<std::string, Tensor>& tensors) {
+SafetensorsParts::SafetensorsParts(const std::map<std::string, Tensor>& tensors,
+                                   const std::map<std::string, std::string>& metadata) {
   // Wide elements first, so that every tensor is aligned to its elements.
   std::vector<std::pair<std::string, const Tensor*>> order;
   order.reserve(tensors.size());
@@ -200,21 +193,43 @@ void write_safetensors(const std::filesystem::path& path,
     return bytes_of(a.second->element()) > bytes_of(b.second->element());
   });
   Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t at = 0;
   for (const auto& [name, tensor] : order) {
     const std::uint64_t end = at + tensor->bytes().size();
     header[name] = {{"dtype", type_of(tensor->element())},
                     {"shape", tensor->shape()},
                     {"data_offsets", {at, end}}};
+    elements.push_back(tensor->bytes());
     at = end;
   }
   std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
-  std::vector<std::span<const std::byte>> parts{std::as_bytes(std::span(&length, 1)),
-                                                std::as_bytes(std::span(text))};
-  for (const auto& [name, tensor] : order) parts.push_back(tensor->bytes());
-  write_atomically(path, parts);
+  head.assign(reinterpret_cast<const char*>(&length), sizeof length);
+  head += text;
+}
+
+Tensor detail::read_safetensors(const std::filesystem::path& path, const TensorChoice& choice) {
+  SafetensorsFile file(path);
+  const Entry& entry = choose(file, choice.name);
+  require_element(file.file(), choice, known_element(file.file(), entry));
+  return file.read(entry);
+}
+
+std::vector<std::string> tensor_names(const std::filesystem::path& path) {
+  const SafetensorsFile file(path);
+  std::vector<std::string> names;
+  for (const Entry& e : file.entries()) names.push_back(e.name);
+  return names;
+}
+
+void write_safetensors(const std::filesystem::path& path,
+                       const std::map<std::string, Tensor>& tensors) {
+  const SafetensorsParts parts(tensors, {});
+  std::vector<std::span<const std::byte>> all{std::as_bytes(std::span(parts.head))};
+  all.insert(all.end(), parts.elements.begin(), parts.elements.end());
+  write_atomically(path, all);
 }
 
 }  // namespace opbound

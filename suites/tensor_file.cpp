@@ -54,7 +54,7 @@ Tensor read_as_it_is(const std::filesystem::path& path, const TensorChoice& choi
   InputFile file(path);
   const std::string extension = path.extension().string();
   if (extension == ".npy") return detail::read_npy(file, choice);
-  if (extension == ".safetensors") return detail::read_safetensors(file, choice);
+  if (extension == ".safetensors") return detail::read_safetensors(path, choice);
   file.refuse("the name ends in " + detail::in_quotes(extension), ".npy or .safetensors");
 }
 

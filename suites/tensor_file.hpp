@@ -41,7 +41,7 @@ void write_safetensors(const std::filesystem::path& path,
 namespace detail {
 
 Tensor read_npy(InputFile& file, const TensorChoice& choice);
-Tensor read_safetensors(InputFile& file, const TensorChoice& choice);
+Tensor read_safetensors(const std::filesystem::path& path, const TensorChoice& choice);
 
 /// Bytes of `shape`, or nothing where the product does not fit 63 bits or an axis is negative.
 std::optional<std::uint64_t> bytes_of_shape(const Shape& shape, std::uint64_t element_bytes);

@@ -1,8 +1,9 @@
-// The state of a training run on disk: never seen half written, and refused if it is not whole.
+// The state of a training run on disk: never seen half written, and refused unless it is whole.
 //
-// A file is: 8 bytes "opbckpt" and a version, the length of what follows, the SHA-256 of all of it,
-// and then a JSON header and the tensors' bytes. It is written beside its name, forced to disk and
-// renamed; the older ones are removed only then. "step-000000000120.checkpoint" is the name.
+// A checkpoint is a .safetensors file that any reader of that format opens. Its `__metadata__` has
+// "opbound.checkpoint" (the version), "state" (step and metadata as JSON) and "sha256": of the
+// whole file with zeros in these 64 places. It is written beside its name, forced to disk and
+// renamed; older ones are removed only then. Names are "step-000000000120.safetensors".
 #pragma once
 
 #include <cstdint>
@@ -17,35 +18,44 @@
 
 namespace opbound::train {
 
-/// What a checkpoint holds. Tensors by name: "wte.weight", "wte.weight.m", "wte.weight.v".
+inline constexpr int checkpoint_version = 1;
+
+/// What a checkpoint holds. Names of tensors are the trainer's: "wte.weight", "m.wte.weight".
 struct Checkpoint {
   std::int64_t step = 0;  ///< steps that are done
   std::map<std::string, Tensor> tensors;
-  nlohmann::json metadata =
-      nlohmann::json::object();  ///< of the trainer: seeds, loss scale, hashes
+  nlohmann::json metadata = nlohmann::json::object();  ///< the trainer's; numbers are finite
 };
 
-/// Checkpoints of one run in a folder of their own.
+/// Reads one file. Throws InputError, one line, unless it is a checkpoint of this version, of which
+/// every byte is as it was written.
+Checkpoint read_checkpoint(const std::filesystem::path& file);
+
+/// The checkpoints of one run, in a folder of their own.
 class CheckpointFolder {
  public:
-  /// The folder is made with the first checkpoint. `keep`: how many of the newest stay, at least 1.
+  /// `keep`: how many of the newest stay, at least 1. The folder is made by the first write.
   explicit CheckpointFolder(std::filesystem::path folder, int keep = 2);
+  ~CheckpointFolder();
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
-  /// When it returns, the checkpoint is on disk. Throws InputError if it cannot be written (disk
-  /// full, read-only, no such place); then every older checkpoint is still there.
-  std::filesystem::path write(const Checkpoint& checkpoint) const;
+  /// When it returns, the checkpoint is on disk; then those of earlier steps beyond `keep` are
+  /// removed. Gives the file. Throws InputError if it cannot be written (no room, read-only,
+  /// another process writes here); then every older checkpoint is still there, and a later write
+  /// may do.
+  std::filesystem::path write(const Checkpoint& checkpoint);
 
-  /// The newest good one, or nothing where there is none. For every newer file that is torn,
-  /// foreign or of another version, one line is added to `refused`: file, what, expected.
+  /// The newest good one, or nothing where there is none. Each newer file that is none adds one
+  /// line to `refused`: file, what, expected.
   std::optional<Checkpoint> newest(std::vector<std::string>& refused) const;
 
  private:
+  void lock();
+
   std::filesystem::path folder_;
   int keep_;
+  int lock_ = -1;  ///< descriptor of a file that one process at a time holds locked; -1: not yet
 };
-
-/// Reads one file. Throws InputError, one line, if it is torn, foreign, changed or of another
-/// version.
-Checkpoint read_checkpoint(const std::filesystem::path& file);
 
 }  // namespace opbound::train
