@@ -1,0 +1,111 @@
+#include "distributed/train/weights.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "suites/safetensors.hpp"
+#include "suites/suggest.hpp"
+#include "suites/tensor_file.hpp"
+
+namespace opbound::train {
+namespace {
+
+constexpr std::string_view prefix = "transformer.";
+constexpr std::string_view table = "wte.weight";
+constexpr std::string_view head = "lm_head.weight";
+
+std::string_view without_prefix(std::string_view name) {
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+
+bool is_mask(std::string_view name) {
+  return name.starts_with("h.") &&
+         (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
+}
+
+std::string tensor_text(const SafetensorsEntry& entry) {
+  return "tensor " + detail::in_quotes(entry.name);
+}
+
+Tensor rounded(const Tensor& values, const Format& format) {
+  if (values.element() == element_of(format)) return values;
+  Tensor result(format, values.shape());
+  for (std::int64_t i = 0, n = values.count(); i < n; ++i) result.set(i, values.at(i));
+  return result;
+}
+
+Tensor read_parameter(SafetensorsFile& file, const SafetensorsEntry& entry, const Shape& shape,
+                      const Format& format) {
+  if (entry.shape != shape)
+    file.file().refuse(tensor_text(entry) + ": shape " + detail::text_of(entry.shape),
+                       detail::text_of(shape) + " for this model");
+  const Tensor values = file.read(entry);
+  if (!is_float(values.element()))
+    file.file().refuse(tensor_text(entry) + ": holds " + std::string(name_of(values.element())),
+                       "floating-point numbers");
+  return rounded(values, format);
+}
+
+/// Tied weights are one tensor, which other programs may have written twice.
+void require_tied(SafetensorsFile& file, const SafetensorsEntry& entry, const Shape& shape,
+                  const Format& format, const std::map<std::string, Tensor>& read) {
+  const Tensor values = read_parameter(file, entry, shape, format);
+  const auto tied = read.find(std::string(table));
+  if (tied == read.end() || !std::ranges::equal(values.bytes(), tied->second.bytes()))
+    file.file().refuse(tensor_text(entry) + ": differs from " + detail::in_quotes(table),
+                       "the same, since this model ties its head");
+}
+
+}  // namespace
+
+std::map<std::string, Tensor> read_weights(const std::filesystem::path& path, const ModelSpec& m,
+                                           const Format& format) {
+  const std::vector<ParameterSpec> parameters = parameters_of(m);
+  std::map<std::string_view, const ParameterSpec*> known;
+  std::vector<std::string_view> names;
+  for (const ParameterSpec& p : parameters) {
+    known[p.name] = &p;
+    names.push_back(p.name);
+  }
+
+  SafetensorsFile file(path);
+  std::map<std::string, Tensor> read;
+  const SafetensorsEntry* second_head = nullptr;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    const std::string_view name = without_prefix(entry.name);
+    if (const auto found = known.find(name); found != known.end()) {
+      if (read.contains(std::string(name)))
+        file.file().refuse(tensor_text(entry) + ": there twice, with and without 'transformer.'",
+                           "each parameter once");
+      read.emplace(name, read_parameter(file, entry, found->second->shape, format));
+    } else if (m.tied_head && name == head) {
+      second_head = &entry;
+    } else if (!is_mask(name)) {
+      file.file().refuse("tensor " + detail::in_quotes_with_suggestion(entry.name, names) +
+                             ": no parameter of this model",
+                         std::to_string(names.size()) + " parameters of " + m.name);
+    }
+  }
+  for (const ParameterSpec& p : parameters)
+    if (!read.contains(p.name))
+      file.file().refuse("no tensor " + detail::in_quotes(p.name),
+                         "one of shape " + detail::text_of(p.shape));
+  if (second_head != nullptr)
+    require_tied(file, *second_head, known.at(table)->shape, format, read);
+  return read;
+}
+
+void write_weights(const std::filesystem::path& path, const ModelSpec& m,
+                   const std::map<std::string, Tensor>& tensors) {
+  std::map<std::string, Tensor> written;
+  for (const ParameterSpec& p : parameters_of(m)) {
+    const auto found = tensors.find(p.name);
+    detail::require(found != tensors.end() && found->second.shape() == p.shape,
+                    "a parameter of the model is written");
+    written.emplace(p.name, found->second);
+  }
+  write_safetensors(path, written);
+}
+
+}  // namespace opbound::train
