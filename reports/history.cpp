@@ -16,22 +16,8 @@
 namespace opbound {
 namespace {
 
-constexpr std::string_view line_start = "{\"schema\":";
-
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw InputError(path, what + ": " + std::strerror(errno));
-}
-
-bool could_start_a_record(std::string_view text) {
-  const std::size_t n = std::min(text.size(), line_start.size());
-  return text.substr(0, n) == line_start.substr(0, n);
-}
-
-/// Up to line_start.size() bytes at `offset`.
-std::string start_at(int descriptor, off_t offset) {
-  std::array<char, line_start.size()> bytes{};
-  const ssize_t n = pread(descriptor, bytes.data(), bytes.size(), offset);
-  return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
 }
 
 /// Length of the file up to and with its last newline.
@@ -59,7 +45,8 @@ std::vector<Record> read_records(const std::string& path) {
   return records;
 }
 
-RecordWriter::RecordWriter(std::string path) : path_(std::move(path)) {
+RecordWriter::RecordWriter(std::string path, std::string line_start)
+    : path_(std::move(path)), line_start_(std::move(line_start)) {
   descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor_ < 0) descriptor_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (descriptor_ < 0) refuse(path_, "records cannot be written");
@@ -83,18 +70,27 @@ RecordWriter::~RecordWriter() {
   ::close(descriptor_);
 }
 
+/// Is what stands there the begin of a line, or what is left of one?
+bool RecordWriter::could_start_a_line(off_t offset) const {
+  std::string bytes(line_start_.size(), '\0');
+  const ssize_t n = pread(descriptor_, bytes.data(), bytes.size(), offset);
+  return line_start_.starts_with(
+      std::string_view(bytes).substr(0, static_cast<std::size_t>(std::max<ssize_t>(n, 0))));
+}
+
 void RecordWriter::mend_end() const {
   const off_t size = lseek(descriptor_, 0, SEEK_END);
   const off_t whole = end_of_whole_lines(descriptor_, size);
-  if (!could_start_a_record(start_at(descriptor_, 0)) ||
-      !could_start_a_record(start_at(descriptor_, whole)))
+  if (!could_start_a_line(0) || !could_start_a_line(whole))
     throw InputError(path_, "holds something else than records", "a new file, or one of records");
   if (whole < size && ftruncate(descriptor_, whole) != 0)
     refuse(path_, "its torn last line cannot be removed");
 }
 
-void RecordWriter::write(const Record& record) {
-  const std::string line = to_json(record) + "\n";
+void RecordWriter::write(const Record& record) { write_line(to_json(record)); }
+
+void RecordWriter::write_line(const std::string& json) {
+  const std::string line = json + "\n";
   const off_t before = regular_ ? lseek(descriptor_, 0, SEEK_END) : 0;
   ssize_t written = 0;
   do written = ::write(descriptor_, line.data(), line.size());

@@ -1,6 +1,8 @@
 // Files of records: JSON Lines, one record in each line, only ever appended to.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +21,9 @@ std::vector<Record> read_records(const std::string& path);
 class RecordWriter {
  public:
   /// Opens or makes the file; a torn last line of an earlier run is cut off. Throws InputError if
-  /// that is impossible, another writer holds the file, or it holds something else than records.
-  explicit RecordWriter(std::string path);
+  /// that is impossible, another writer holds the file, or it holds something else than records,
+  /// whose lines begin so.
+  explicit RecordWriter(std::string path, std::string line_start = "{\"schema\":");
   /// Like close(), but silent about errors.
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
@@ -28,6 +31,8 @@ class RecordWriter {
 
   /// Throws InputError if the line cannot be written (a full disk); the file is as before then.
   void write(const Record& record);
+  /// The same for a record of another kind, in JSON without the newline.
+  void write_line(const std::string& json);
 
   /// Returns when the records are on the disk. Throws InputError if they do not get there.
   void close();
@@ -35,7 +40,9 @@ class RecordWriter {
  private:
   void mend_end() const;
 
-  std::string path_;
+  bool could_start_a_line(off_t offset) const;
+
+  std::string path_, line_start_;
   int descriptor_ = -1;
   bool regular_ = false;  // a pipe or a terminal cannot be locked, mended or synced
 };

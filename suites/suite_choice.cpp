@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "suites/suggest.hpp"
 #include "suites/suite_case.hpp"
@@ -13,22 +12,11 @@ constexpr std::array<std::string_view, 11> case_keys{
     "attributes", "input",     "seed",      "tier",    "vacuous"};
 constexpr std::array<std::string_view, 3> tier_names{"quick", "full", "nightly"};
 
-/// The place of a word in a list of names; InputError if it is not one of them.
-std::size_t place_of(const TomlValue& value, std::span<const std::string_view> names,
-                     std::string_view what) {
-  const std::string word = value.text(one_of(names));
-  const auto found = std::find(names.begin(), names.end(), word);
-  if (found == names.end())
-    value.refuse("unknown " + std::string(what) + " " + in_quotes_with_suggestion(word, names),
-                 one_of(names));
-  return static_cast<std::size_t>(found - names.begin());
-}
-
 std::vector<Direction> read_directions(const TomlValue* value, const Op& op) {
   if (value == nullptr) return {Direction::forward};
   std::vector<Direction> all;
   for (const TomlValue& v : value->one_or_list()) {
-    all.push_back(static_cast<Direction>(place_of(v, direction_names, "direction")));
+    all.push_back(static_cast<Direction>(v.place_in(direction_names, "direction")));
     if (all.back() != Direction::forward && !op.backward)
       v.refuse(std::string(op.name) + " has no backward pass", "forward");
   }
@@ -54,13 +42,6 @@ std::vector<Precision> read_precisions(const TomlValue& value, const Op& op) {
   return all;
 }
 
-AttributeValue attribute_value(const TomlValue& v, const std::string& expected) {
-  if (v.is_flag()) return v.flag();
-  if (v.is_whole()) return v.whole(std::numeric_limits<std::int64_t>::min(), expected);
-  if (v.is_text()) return v.text();
-  return v.number(expected);
-}
-
 std::vector<AttributeBytes> read_attributes(const TomlValue* value, const Op& op) {
   std::vector<AttributeBytes> all{op.default_attributes};
   if (value == nullptr) return all;
@@ -74,7 +55,7 @@ std::vector<AttributeBytes> read_attributes(const TomlValue* value, const Op& op
     for (const AttributeBytes& begun : all)
       for (const TomlValue& v : choices->one_or_list()) {
         longer.push_back(begun);
-        if (a.set(longer.back(), attribute_value(v, a.expected))) continue;
+        if (a.set(longer.back(), v.attribute(a.expected))) continue;
         if (!v.is_text()) v.refuse_type(a.expected);
         v.refuse("'" + v.text() + "'", a.expected);
       }
@@ -88,7 +69,7 @@ std::vector<int> read_variants(const TomlValue& value, const Op& op) {
   for (const Variant& v : op.variants) names.push_back(v.name);
   std::vector<int> all;
   for (const TomlValue& v : value.one_or_list())
-    all.push_back(static_cast<int>(place_of(v, names, "variant")));
+    all.push_back(static_cast<int>(v.place_in(names, "variant")));
   return all;
 }
 
@@ -149,7 +130,7 @@ CaseSpec read_common(const TomlTable& table, const SuiteContext& context) {
   common.suite = context.file;
   if (const TomlValue* v = table.find("name")) common.name = v->text();
   if (const TomlValue* v = table.find("tier"))
-    common.tier = static_cast<Tier>(place_of(*v, tier_names, "tier"));
+    common.tier = static_cast<Tier>(v->place_in(tier_names, "tier"));
   if (const TomlValue* v = table.find("vacuous")) {
     common.allowed_vacuous = v->text("the reason why a vacuous bound is no finding");
     if (common.allowed_vacuous.empty()) v->refuse("no reason", "the reason as text");

@@ -1,6 +1,7 @@
 #include "suites/suite_toml.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "suites/input_file.hpp"
 #include "suites/suggest.hpp"
@@ -44,6 +45,23 @@ std::int64_t TomlValue::whole(std::int64_t low, std::string_view expected) const
 double TomlValue::number(std::string_view expected) const {
   if (!node_->is_number()) refuse_type(expected);
   return *node_->value<double>();
+}
+
+std::size_t TomlValue::place_in(std::span<const std::string_view> names,
+                                std::string_view what) const {
+  const std::string word = text(one_of(names));
+  const auto found = std::find(names.begin(), names.end(), word);
+  if (found == names.end())
+    refuse("unknown " + std::string(what) + " " + in_quotes_with_suggestion(word, names),
+           one_of(names));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+AttributeValue TomlValue::attribute(std::string_view expected) const {
+  if (is_flag()) return flag();
+  if (is_whole()) return whole(std::numeric_limits<std::int64_t>::min(), expected);
+  if (is_text()) return text();
+  return number(expected);
 }
 
 std::vector<TomlValue> TomlValue::list(std::string_view expected) const {

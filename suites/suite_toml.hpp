@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/attribute.hpp"
 #include "reports/error.hpp"
 
 namespace opbound::detail {
@@ -45,6 +46,10 @@ class TomlValue {
   std::int64_t whole(std::int64_t low, std::string_view expected) const;
   /// A whole number is a number too.
   double number(std::string_view expected = "a number") const;
+  /// The place of a word in a list of names, each `what`.
+  std::size_t place_in(std::span<const std::string_view> names, std::string_view what) const;
+  /// What an op's attribute may be given.
+  AttributeValue attribute(std::string_view expected) const;
 
   /// The elements of a list.
   std::vector<TomlValue> list(std::string_view expected) const;
@@ -54,6 +59,9 @@ class TomlValue {
   struct Entry;
   /// The entries of a table in the file's order.
   std::vector<Entry> entries(std::string_view expected = "a table") const;
+
+  /// "FILE:LINE"
+  std::string place() const { return *file_ + ":" + std::to_string(line()); }
 
   /// Throws InputError with file, line and name.
   [[noreturn]] void refuse(std::string_view what, std::string_view expected) const;

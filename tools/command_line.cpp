@@ -11,6 +11,7 @@
 #include "ops/providers/plugin.hpp"
 #include "reports/error.hpp"
 #include "reports/table.hpp"
+#include "suites/folder.hpp"
 
 namespace opbound {
 namespace {
@@ -20,23 +21,6 @@ namespace fs = std::filesystem;
 volatile std::sig_atomic_t interrupted = 0;
 
 extern "C" void note_interrupt(int) { interrupted = 1; }
-
-/// The folder that holds this program.
-fs::path program_folder() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
-}
-
-/// The folder that holds the suites where none is named; empty if there is none.
-fs::path default_folder() {
-  std::error_code ignored;
-  if (fs::is_directory("suites", ignored)) return "suites";
-  for (fs::path folder = program_folder(); !folder.empty(); folder = folder.parent_path()) {
-    if (fs::is_directory(folder / "suites", ignored)) return folder / "suites";
-    if (folder == folder.parent_path()) break;
-  }
-  return {};
-}
 
 /// Stands for a device that is not here.
 class Absent : public Provider {
@@ -97,7 +81,7 @@ fs::path file_of_ours(const std::string& name, const std::string& device) {
 void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 std::vector<std::string> suite_files(const std::string& folder) {
-  const fs::path place = folder.empty() ? default_folder() : fs::path(folder);
+  const fs::path place = folder.empty() ? suites_folder() : fs::path(folder);
   if (place.empty()) throw InputError("", "no suites found", "suite files, or --suites FOLDER");
   std::error_code error;
   std::vector<std::string> files;
@@ -110,7 +94,7 @@ std::vector<std::string> suite_files(const std::string& folder) {
 }
 
 std::string suite_file_named(const std::string& name) {
-  const fs::path file = default_folder() / name;
+  const fs::path file = suites_folder() / name;
   std::error_code ignored;
   return file.has_parent_path() && fs::is_regular_file(file, ignored) ? file.string() : "";
 }
