@@ -50,7 +50,8 @@ void TrainingLog::write(const RunRecord& r) {
   j["commit"] = r.commit;
   j["device"] = r.device;
   j["ranks"] = r.ranks;
-  j["launcher"] = r.launcher;
+  j["transport"] = r.transport;
+  j["parameters"] = r.parameters;
   j["data"] = r.data;
   j["data_sha256"] = r.data_sha256;
   j["first_step"] = r.first_step;
@@ -85,6 +86,7 @@ void TrainingLog::write(const ResultRecord& r) {
     j["steps"] = r.result->steps;
     j["first_loss"] = number(r.result->first_loss);
     j["last_loss"] = number(r.result->last_loss);
+    j["allocated_bytes"] = r.result->allocated_bytes;
     j["arena_bytes"] = r.result->arena_bytes;
   }
   j["time_ms"] = number(r.time_ms);
@@ -167,8 +169,9 @@ RunRecord run_of(const Line& line) {
   r.file = line.text("file");
   r.commit = line.text("commit");
   r.device = line.text("device");
-  r.ranks = line.whole<std::int32_t>("ranks");
-  r.launcher = line.text("launcher");
+  r.ranks = line.whole<std::int64_t>("ranks");
+  r.transport = line.text("transport");
+  r.parameters = line.whole<std::int64_t>("parameters");
   r.data = line.text("data");
   r.data_sha256 = line.text("data_sha256");
   r.first_step = line.whole<std::int64_t>("first_step");
@@ -213,9 +216,13 @@ ResultRecord result_of(const Line& line) {
   r.end = static_cast<RunEnd>(found - run_end_names.begin());
   if (line.has("reason")) r.reason = line.text("reason");
   if (line.has("hash"))
-    r.result =
-        TrainResult{hash_of(line), line.whole<std::int64_t>("steps"), line.number("first_loss"),
-                    line.number("last_loss"), line.whole<std::int64_t>("arena_bytes")};
+    r.result = TrainResult{hash_of(line),
+                           line.whole<std::int64_t>("steps"),
+                           line.number("first_loss"),
+                           line.number("last_loss"),
+                           line.whole<std::int64_t>("allocated_bytes"),
+                           line.whole<std::int64_t>("arena_bytes"),
+                           r.end == RunEnd::interrupted};
   else if (r.end != RunEnd::failed)
     line.wrong("hash", "the hash of a run that has not failed");
   r.time_ms = line.number("time_ms");
@@ -224,7 +231,7 @@ ResultRecord result_of(const Line& line) {
 
 /// Does this part go on with a run that has come so far?
 bool resumes(const RunRecord& part, const LoggedRun& run) {
-  return part.first_step > 0 && part.spec == run.first().spec &&
+  return part.first_step > 0 && identity_of(part.spec) == identity_of(run.first().spec) &&
          part.data_sha256 == run.first().data_sha256 &&
          part.first_step <= run.first().first_step + static_cast<std::int64_t>(run.steps.size()) &&
          part.first_step >= run.first().first_step;

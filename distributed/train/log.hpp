@@ -30,6 +30,10 @@ nlohmann::ordered_json json_of(const TrainingSpec& spec);
 nlohmann::ordered_json json_of(const ModelSpec& model);
 nlohmann::ordered_json json_of(const Policy& policy);
 
+/// What has to be the same in a run that goes on: not how long it is, how it is sharded, by what
+/// name its text goes.
+nlohmann::ordered_json identity_of(nlohmann::ordered_json spec);
+
 /// "0123456789abcdef", as `hash:` prints it.
 std::string text_of_hash(std::uint64_t hash);
 
@@ -38,9 +42,10 @@ struct RunRecord {
   std::string file;    ///< the TOML file
   std::string commit;  ///< of opbound
   std::string device;  ///< "cpu", "NVIDIA H200"
-  std::int32_t ranks = 1;
-  std::string launcher;  ///< "mpirun", ...; empty: none
-  std::string data;      ///< the text's file
+  std::int64_t ranks = 1;
+  std::string transport;  ///< between them: "one rank", "mpi", "tcp", "nccl 2.28.9"
+  std::int64_t parameters = 0;
+  std::string data;  ///< the text's file
   std::string data_sha256;
   std::int64_t first_step = 0;     ///< above 0: resumed
   nlohmann::ordered_json spec;     ///< json_of

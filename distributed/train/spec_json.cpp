@@ -92,4 +92,9 @@ Json json_of(const TrainingSpec& s) {
             {"clip_error_on_nonfinite", o.clip_error_on_nonfinite}}}};
 }
 
+Json identity_of(Json spec) {
+  for (const char* free : {"steps", "sharding", "gather", "data"}) spec.erase(free);
+  return spec;
+}
+
 }  // namespace opbound::train
