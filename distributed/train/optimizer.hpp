@@ -1,0 +1,56 @@
+// What follows the gradients: their norm, the loss scale taken off, clipping, AdamW and the copies
+// that the model's calls read. All of it calls of ops, over one flat array of parameters.
+//
+//   norm = |g| / scale,  u = g / scale,  c = u min(1, clip / (norm + eps)),  w, m, v by AdamW
+//
+// A step whose norm is not finite changes nothing: AdamW is told so on the machine, before the host
+// knows. Ranks that own a part of the parameters update that part; the norm is made of the norms of
+// chunks (layout.hpp), so its bits do not hang on who owns what where the policy is reproducible.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "distributed/collectives.hpp"
+#include "distributed/train/layout.hpp"
+#include "distributed/train/program.hpp"
+#include "distributed/train/training_spec.hpp"
+
+namespace opbound::train {
+
+/// Flat arrays of what a rank owns, range after range, in the machine's memory.
+struct FlatArrays {
+  std::byte* master = nullptr;  ///< w, as m and v in the policy's master format
+  std::byte* m = nullptr;
+  std::byte* v = nullptr;
+  std::byte* gradient = nullptr;  ///< the mean over micro-batches, times the loss scale
+};
+
+struct UpdateResult {
+  double norm = 0;  ///< of the gradient without the loss scale
+  bool is_skipped = false;
+};
+
+class OptimizerStep {
+ public:
+  /// `owned`: what this rank of so many updates, ascending: chunks of units, or all of the array.
+  /// The arguments have to outlive it.
+  OptimizerStep(const TrainingSpec& spec, const Layout& layout, const std::vector<Range>& owned,
+                std::int64_t ranks, Machine& machine);
+  ~OptimizerStep();
+
+  /// Binds the arrays; once, before the first run.
+  void bind(const FlatArrays& arrays);
+  /// Starts update number `update`, from 1. The ranks gather their norms where each owns a part.
+  void run(double lr, std::int64_t update, double loss_scale, Collectives& ranks);
+  /// Waits for it.
+  UpdateResult result();
+
+  std::int64_t arena_bytes() const;
+
+ private:
+  struct Recorded;
+  std::unique_ptr<Recorded> recorded_;
+};
+
+}  // namespace opbound::train

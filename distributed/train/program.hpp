@@ -1,0 +1,64 @@
+// A tape made ready to run: every call with its addresses, its memory shared by what is not needed
+// at the same time.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "distributed/train/machine.hpp"
+#include "distributed/train/tape.hpp"
+
+namespace opbound::train {
+
+/// Where each temporary value lies in one arena: what is alive at the same time does not overlap.
+struct Placement {
+  std::vector<std::int64_t> offset_bytes;  ///< by value; -1: not a temporary, or never written
+  std::int64_t arena_bytes = 0;
+};
+Placement place_temporaries(const Tape& tape);
+
+class Program {
+ public:
+  /// Where what is not temporary lies: the address of a value of the tape.
+  using Address = std::function<std::byte*(int value)>;
+
+  /// Resolves every call once. Throws Unavailable for a provider that is not here.
+  /// `gradients`: where the addresses of gradients count from.
+  Program(const Tape& tape, Machine& machine, const Address& address,
+          std::byte* gradients = nullptr);
+
+  /// Called before the first of a row of calls of one layer.
+  using Enter = std::function<void(int layer)>;
+
+  /// Starts all calls in order. `random_key` is what dropout's bits hang on, beside the place of
+  /// the call in the tape.
+  void run(std::uint64_t random_key, const Enter& enter = {});
+
+  /// Gradients of parameters lie there from now on: their addresses move alike.
+  void move_gradients(std::byte* base);
+
+  /// Sets an attribute of every call of the op from now on.
+  void set(std::string_view op, std::string_view attribute, const AttributeValue& value);
+
+  std::int64_t arena_bytes() const { return arena_bytes_; }
+  /// Where a temporary of the tape lies while it is alive.
+  const std::byte* address(const Ref& r) const;
+
+ private:
+  struct Bound {
+    const Step* step;
+    const Provider* provider;
+    Call call;
+  };
+
+  const Tape* tape_;
+  Machine* machine_;
+  std::vector<Bound> calls_;
+  std::vector<std::byte*> base_;            ///< by value
+  std::vector<TensorView*> gradients_;      ///< of the calls
+  std::byte* gradients_base_ = nullptr;     ///< where they were last moved to
+  std::int64_t arena_bytes_ = 0;
+};
+
+}  // namespace opbound::train

@@ -1,0 +1,147 @@
+// A run from its first step to its last: what a trainer does in between is trainer.cpp.
+#include <fstream>
+
+#include "distributed/train/checkpoint.hpp"
+#include "distributed/train/log.hpp"
+#include "distributed/train/state.hpp"
+#include "distributed/train/weights.hpp"
+#include "reports/error.hpp"
+
+namespace opbound::train {
+namespace {
+
+constexpr std::array<std::string_view, 3> array_prefixes{"", "m.", "v."};
+
+/// What has to be the same in the run that goes on.
+nlohmann::json identity_of(const TrainingSpec& spec, const RunFacts& facts) {
+  nlohmann::json identity = json_of(spec);
+  for (const char* free : {"steps", "checkpoint_every", "sharding", "gather", "data"})
+    identity.erase(free);
+  identity["data_sha256"] = facts.data_sha256;
+  return identity;
+}
+
+/// The first key whose values differ, for a message.
+std::string difference(const nlohmann::json& a, const nlohmann::json& b) {
+  for (const auto& [key, value] : a.items())
+    if (!b.contains(key) || b[key] != value) return key;
+  for (const auto& [key, value] : b.items())
+    if (!a.contains(key)) return key;
+  return "nothing";
+}
+
+}  // namespace
+
+void Trainer::save(const std::filesystem::path& folder) {
+  State& s = *state_;
+  Checkpoint checkpoint;
+  checkpoint.step = s.step;
+  const std::array<std::byte*, 3> arrays{s.arrays.master, s.arrays.m, s.arrays.v};
+  for (std::size_t a = 0; a < arrays.size(); ++a) {
+    std::vector<Tensor> tensors = s.gathered(arrays[a]);
+    for (std::size_t p = 0; p < tensors.size(); ++p)
+      checkpoint.tensors.emplace(
+          std::string(array_prefixes[a]) + s.layout.parameters()[p].name, std::move(tensors[p]));
+  }
+  checkpoint.metadata = {{"updates", s.updates},
+                         {"loss_scale", s.scaler.scale()},
+                         {"growth_tracker", s.scaler.tracker()},
+                         {"run", identity_of(s.spec, s.facts)}};
+  if (s.ranks->rank() == 0) {
+    if (s.checkpoints == nullptr || s.checkpoint_folder != folder)
+      s.checkpoints = std::make_unique<CheckpointFolder>(folder);
+    s.checkpoint_folder = folder;
+    s.checkpoints->write(checkpoint);
+  }
+  s.ranks->gather({});  // nobody goes on before it is written
+}
+
+bool Trainer::resume(const std::filesystem::path& folder,
+                     const std::function<void(const std::string&)>& on_note) {
+  State& s = *state_;
+  std::vector<std::string> refused;
+  const std::optional<Checkpoint> found = CheckpointFolder(folder).newest(refused);
+  for (const std::string& line : refused)
+    if (on_note) on_note(line);
+  if (!found) return false;
+  const nlohmann::json own = identity_of(s.spec, s.facts);
+  const nlohmann::json run = found->metadata.value("run", nlohmann::json::object());
+  if (run != own)
+    throw InputError(folder.string(), "a checkpoint of another run: '" + difference(own, run) +
+                                          "' is not the same",
+                     "the run that wrote it, or another folder");
+  const std::array<std::byte*, 3> arrays{s.arrays.master, s.arrays.m, s.arrays.v};
+  for (std::size_t a = 0; a < arrays.size(); ++a) {
+    std::vector<Tensor> tensors;
+    for (const ParameterSpec& p : s.layout.parameters()) {
+      const auto t = found->tensors.find(std::string(array_prefixes[a]) + p.name);
+      if (t == found->tensors.end() || t->second.shape() != p.shape ||
+          t->second.element() != element_of(s.spec.policy.master))
+        throw InputError(folder.string(), "no tensor " + p.name + " of the model's shape",
+                         "a checkpoint of this model");
+      tensors.push_back(t->second);
+    }
+    s.scatter(tensors, arrays[a]);
+  }
+  s.step = found->step;
+  s.updates = found->metadata.at("updates").get<std::int64_t>();
+  s.scaler.restore(found->metadata.at("loss_scale").get<double>(),
+                   found->metadata.at("growth_tracker").get<std::int64_t>());
+  s.weights.refresh();
+  return true;
+}
+
+namespace {
+
+void load_weights(Trainer& trainer, const TrainingSpec& spec, const std::filesystem::path& file) {
+  const auto by_name = read_weights(file, spec.model, spec.policy.master);
+  std::vector<Tensor> weights;
+  for (const ParameterSpec& p : parameters_of(spec.model)) weights.push_back(by_name.at(p.name));
+  trainer.set_weights(weights);
+}
+
+void save_weights(const TrainingSpec& spec, const std::vector<Tensor>& weights,
+                  const std::filesystem::path& file) {
+  std::map<std::string, Tensor> by_name;
+  const std::vector<ParameterSpec> parameters = parameters_of(spec.model);
+  for (std::size_t p = 0; p < parameters.size(); ++p)
+    by_name.emplace(parameters[p].name, weights[p]);
+  write_weights(file, spec.model, by_name);
+}
+
+}  // namespace
+
+TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
+  Trainer trainer(spec, options);
+  if (options.on_start) options.on_start(trainer.facts());
+  if (!options.weights.empty()) load_weights(trainer, spec, options.weights);
+  if (options.resume) trainer.resume(options.checkpoint_folder, options.on_note);
+  TrainResult result;
+  bool is_first = true;
+  std::int64_t saved = -1;
+  const auto save = [&] {
+    if (options.checkpoint_folder.empty() || saved == trainer.steps_done()) return;
+    trainer.save(options.checkpoint_folder);
+    saved = trainer.steps_done();
+  };
+  while (trainer.steps_done() < spec.steps && !result.is_interrupted) {
+    const StepResult step = trainer.step();
+    if (is_first) result.first_loss = step.loss;
+    is_first = false;
+    result.last_loss = step.loss;
+    if (options.on_step) options.on_step(step);
+    result.is_interrupted = trainer.any(options.should_stop && options.should_stop());
+    if (spec.checkpoint_every > 0 && trainer.steps_done() % spec.checkpoint_every == 0) save();
+  }
+  save();
+  const std::vector<Tensor> weights = trainer.weights();
+  if (!options.save_weights.empty() && trainer.facts().rank == 0)
+    save_weights(spec, weights, options.save_weights);
+  result.hash = trainer.hash();
+  result.steps = trainer.steps_done();
+  result.allocated_bytes = trainer.allocated_bytes();
+  result.arena_bytes = trainer.arena_bytes();
+  return result;
+}
+
+}  // namespace opbound::train

@@ -1,0 +1,96 @@
+// The training loop: micro-batches through the model's tape, their gradients summed over the ranks,
+// the update. The same calls on the host and on a device, on one rank and on many.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "distributed/train/training_spec.hpp"
+#include "ops/tensor.hpp"
+
+namespace opbound::train {
+
+struct StepResult {
+  std::int64_t step = 0;     ///< from 0
+  double loss = 0;           ///< mean over the step's micro-batches, before the update
+  double gradient_norm = 0;  ///< without the loss scale
+  double loss_scale = 1;
+  double lr = 0;
+  bool is_skipped = false;  ///< a gradient was not finite: nothing was updated
+  double time_ms = 0;
+  std::int64_t tokens = 0;  ///< of the step, over all ranks
+};
+
+/// What identifies a run's circumstances, for its record.
+struct RunFacts {
+  std::string data_sha256, ranks, machine, provider_version;
+  std::int64_t rank = 0, rank_count = 1, parameters = 0;
+};
+
+struct TrainOptions {
+  std::string device = "cpu";  ///< or cuda, cuda:N
+  std::filesystem::path checkpoint_folder;
+  bool resume = false;
+  std::filesystem::path weights;       ///< GPT-2's names; instead of initial ones
+  std::filesystem::path save_weights;  ///< where the final ones go
+  std::function<void(const RunFacts&)> on_start;
+  std::function<void(const StepResult&)> on_step;
+  std::function<bool()> should_stop;
+  std::function<void(const std::string&)> on_note;  ///< one line: a checkpoint that was refused
+};
+
+struct TrainResult {
+  std::uint64_t hash = 0;  ///< of the master weights: the same on any number of ranks
+  std::int64_t steps = 0;  ///< that are done, those before a resume too
+  double first_loss = 0, last_loss = 0;
+  std::int64_t allocated_bytes = 0;  ///< on this rank's machine
+  std::int64_t arena_bytes = 0;      ///< of it for activations
+  bool is_interrupted = false;
+};
+
+/// One rank's training. Every rank makes the same calls.
+class Trainer {
+ public:
+  /// Makes initial weights. Throws InputError, Unavailable or ProviderFailure.
+  Trainer(const TrainingSpec& spec, const TrainOptions& options);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  const RunFacts& facts() const;
+  /// Steps that are done.
+  std::int64_t steps_done() const;
+  /// One step. Throws ProviderFailure where a gradient is not finite and the optimizer shall say so.
+  StepResult step();
+
+  /// Forward and backward of one micro-batch of the next step from the present weights: the loss,
+  /// and the gradients by the parameters' names, times the loss scale. Nothing is updated.
+  double gradients(std::int64_t micro_batch, std::vector<Tensor>& to);
+  /// Master weights in the order of parameters_of.
+  std::vector<Tensor> weights();
+  void set_weights(const std::vector<Tensor>& weights);
+  std::uint64_t hash();
+  /// Is it so on any rank?
+  bool any(bool here);
+
+  /// The whole state, and going on from it. Rank 0 writes.
+  void save(const std::filesystem::path& folder);
+  /// False where the folder holds no good checkpoint. Throws InputError for one of another run.
+  bool resume(const std::filesystem::path& folder,
+              const std::function<void(const std::string&)>& on_note);
+
+  std::int64_t allocated_bytes() const;
+  std::int64_t arena_bytes() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Trains to the last step, or until it shall stop.
+TrainResult train(const TrainingSpec& spec, const TrainOptions& options);
+
+}  // namespace opbound::train
