@@ -25,5 +25,6 @@ void add_functions(CLI::App& program, Action& chosen);
 void add_history(CLI::App& program, Action& chosen);
 void add_diff(CLI::App& program, Action& chosen);
 void add_collective(CLI::App& program, Action& chosen);
+void add_train(CLI::App& program, Action& chosen);
 
 }  // namespace opbound

@@ -88,6 +88,7 @@ int run_program(int argc, char** argv) {
   opbound::add_history(program, chosen);
   opbound::add_diff(program, chosen);
   opbound::add_collective(program, chosen);
+  opbound::add_train(program, chosen);
   program.footer(footer);  // of the program, not of its commands, which inherit what is there
   try {
     program.parse(argc, argv);

@@ -1,0 +1,267 @@
+// opbound train: a training run of what a file says, on one rank or on many.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "distributed/launch.hpp"
+#include "distributed/train/report.hpp"
+#include "distributed/train/trainer.hpp"
+#include "generated/version.hpp"
+#include "reports/error.hpp"
+#include "reports/progress.hpp"
+#include "suites/folder.hpp"
+#include "suites/suggest.hpp"
+#include "suites/tensor_file.hpp"
+#include "tools/command_line.hpp"
+#include "tools/commands.hpp"
+
+namespace opbound {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace train;  // NOLINT(google-build-using-namespace): the command is of that alone
+
+const std::vector<std::string> shardings(sharding_names.begin(), sharding_names.end());
+
+struct Options {
+  std::string file, policy, data, device = "cpu", sharding, checkpoints, weights, save_weights, log;
+  std::optional<std::int64_t> steps, micro_batches, sequences;
+  std::optional<std::uint64_t> seed;
+  bool resumes = false, has_report = true, is_quiet = false;
+};
+
+/// What `read` returns; what is wrong is said to be the option's.
+template <class F>
+auto naming(const char* option, F read) {
+  try {
+    return read();
+  } catch (const InputError& e) {
+    throw InputError(option, e.what());
+  }
+}
+
+/// Says of a word that names no file what to type instead.
+void require_file(const std::string& word) {
+  std::error_code ignored;
+  if (fs::exists(word, ignored) || word.find_first_of("./") != std::string::npos) return;
+  const fs::path name = fs::path("training") / (word + ".toml");
+  const fs::path folder = suites_folder(name);
+  throw InputError("train", detail::in_quotes(word) + " is no file",
+                   folder.empty() ? "a file such as suites/training/nano.toml"
+                                  : "opbound train " + (folder / name).string());
+}
+
+/// The file, changed as the flags say.
+TrainingSpec spec_of(const Options& o) {
+  require_file(o.file);
+  TrainingSpec spec = read_training(o.file);
+  if (!o.policy.empty()) spec.policy = naming("--policy", [&] { return read_policy(o.policy); });
+  if (!o.data.empty()) spec.data = o.data;
+  spec.steps = o.steps.value_or(spec.steps);
+  spec.micro_batches = o.micro_batches.value_or(spec.micro_batches);
+  spec.sequences = o.sequences.value_or(spec.sequences);
+  spec.seed = o.seed.value_or(spec.seed);
+  if (!o.checkpoints.empty()) spec.checkpoint_folder = o.checkpoints;
+  if (!o.sharding.empty()) {
+    spec.sharding = static_cast<Sharding>(
+        std::find(shardings.begin(), shardings.end(), o.sharding) - shardings.begin());
+    if (spec.sharding != Sharding::fsdp) spec.gather = TrainingSpec{}.gather;
+  }
+  require_valid(spec, o.policy.empty() ? o.file : "--policy");
+  return spec;
+}
+
+/// Where an interrupted run leaves its checkpoint, and --resume looks for it, if nobody says.
+fs::path default_folder(const TrainingSpec& spec) {
+  return spec.file.stem().string() + ".checkpoints";
+}
+
+/// Rank 0 of a run tells of it: in a log, in a line of progress, in a report.
+class Teller {
+ public:
+  Teller(const Options& options, const TrainingSpec& spec) : options_(options), spec_(spec) {}
+
+  void start(const RunFacts& facts) {
+    is_telling_ = facts.rank == 0;
+    if (!is_telling_) return;
+    if (!options_.log.empty()) log_.emplace(options_.log);
+    RunRecord run;
+    run.file = spec_.file.string();
+    run.commit = commit;
+    run.device = facts.machine;
+    run.ranks = facts.rank_count;
+    run.transport = facts.ranks;
+    run.parameters = facts.parameters;
+    run.data = spec_.data;
+    run.data_sha256 = facts.data_sha256;
+    run.spec = json_of(spec_);
+    run.providers = {{"own", facts.provider_version}};
+    run.environment = own_provider(options_.device)->environment();
+    run_.parts = {std::move(run)};
+  }
+
+  void take(const StepResult& step) {
+    if (!is_telling_) return;
+    begin(step.step);
+    if (log_) log_->write(step);
+    run_.steps.push_back(step);
+    time_ms_ += step.time_ms;
+    if (progress_) progress_->advance(1, progress_text(step));
+  }
+
+  void note(const std::string& line) {
+    if (!is_telling_) return;
+    if (progress_) progress_->clear();
+    std::fprintf(stderr, "opbound: %s\n", line.c_str());
+  }
+
+  void end(const TrainResult& result) {
+    progress_.reset();
+    if (!is_telling_) return;
+    begin(result.steps);
+    close({result.is_interrupted ? RunEnd::interrupted : RunEnd::finished, "", result, time_ms_});
+    if (!options_.is_quiet && options_.has_report) print(training_report(run_));
+    print("hash: " + text_of_hash(result.hash) + "\n");
+  }
+
+  void fail(const std::string& reason) {
+    progress_.reset();
+    if (is_telling_ && has_begun_) close({RunEnd::failed, reason, {}, time_ms_});
+  }
+
+ private:
+  /// The first step says where a resumed run goes on.
+  void begin(std::int64_t step) {
+    if (has_begun_) return;
+    has_begun_ = true;
+    run_.parts.front().first_step = step;
+    if (log_) log_->write(run_.parts.front());
+    if (options_.resumes && step == 0) note("no checkpoint to resume: from the beginning");
+    if (!options_.is_quiet)
+      progress_.emplace(static_cast<std::uint64_t>(std::max<std::int64_t>(spec_.steps - step, 0)),
+                        "opbound train");
+  }
+
+  void close(ResultRecord result) {
+    if (log_) {
+      log_->write(result);
+      log_->close();
+    }
+    run_.result = std::move(result);
+  }
+
+  const Options& options_;
+  const TrainingSpec& spec_;
+  std::optional<TrainingLog> log_;
+  std::optional<Progress> progress_;
+  LoggedRun run_;
+  double time_ms_ = 0;
+  bool is_telling_ = true, has_begun_ = false;
+};
+
+int run(const Options& options, const TrainingSpec& spec) {
+  TrainOptions how;
+  Teller teller(options, spec);
+  how.device = options.device;
+  how.checkpoint_folder = spec.checkpoint_folder;
+  how.interrupt_folder = default_folder(spec);
+  if (options.resumes && how.checkpoint_folder.empty())
+    how.checkpoint_folder = default_folder(spec);
+  how.resume = options.resumes;
+  how.weights = options.weights;
+  how.save_weights = options.save_weights;
+  how.on_start = [&](const RunFacts& facts) { teller.start(facts); };
+  how.on_step = [&](const StepResult& step) { teller.take(step); };
+  how.on_note = [&](const std::string& line) { teller.note(line); };
+  how.should_stop = [] { return InterruptNoted::has_come(); };
+  const InterruptNoted interrupt;
+  try {
+    const TrainResult result = train::train(spec, how);
+    teller.end(result);
+    if (!result.is_interrupted) return exit_clean;
+    const fs::path folder =
+        how.checkpoint_folder.empty() ? how.interrupt_folder : how.checkpoint_folder;
+    teller.note("interrupted after step " + std::to_string(result.steps) +
+                "; --resume goes on from " + folder.string());
+    return exit_interrupted;
+  } catch (const InputError& e) {
+    teller.fail(e.what());
+    throw;
+  } catch (const Unavailable& e) {
+    teller.fail(e.what());
+    throw InputError("train", e.what());
+  } catch (const ProviderFailure& e) {
+    teller.fail(e.what());
+    std::fprintf(stderr, "opbound: %s\n", e.what());
+    return exit_found;
+  }
+}
+
+int train_as(const Options& options) {
+  const std::optional<Launched> rank = launched();
+  std::optional<TrainingSpec> spec;
+  try {
+    spec = spec_of(options);
+  } catch (const InputError&) {
+    if (!rank || rank->rank == 0) throw;
+    return exit_bad_use;  // rank 0 says what
+  }
+  return run(options, *spec);
+}
+
+/// Ready policies, in a line of help.
+std::string policy_words() {
+  const std::vector<std::string> names = ready_policies();
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return known.empty() ? "A policy's file" : detail::one_of(known) + ", or a policy's file";
+}
+
+void add_what(CLI::App& command, Options& o) {
+  const auto at_least_one = CLI::Range(std::int64_t{1}, std::int64_t{1} << 40);
+  const auto few = CLI::Range(std::int64_t{1}, std::int64_t{1} << 20);
+  command.add_option("file", o.file, "What to train, such as suites/training/nano.toml")
+      ->type_name("FILE.toml")
+      ->required();
+  command.add_option("--policy", o.policy, policy_words())->type_name("POLICY");
+  command.add_option("--steps", o.steps, "In place of the file's")->check(at_least_one);
+  command.add_option("--seed", o.seed, "Of initial weights, samples and dropout")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--data", o.data, "A text; auto: the project's own")->type_name("FILE");
+  command.add_option("--micro-batches", o.micro_batches, "Of a step, over all ranks")->check(few);
+  command.add_option("--sequences", o.sequences, "Of a micro-batch")->check(few);
+  command.add_option("--sharding", o.sharding, "dp, fsdp, zero3-fp32 or zero3-offload")
+      ->type_name("HOW")
+      ->check(CLI::IsMember(shardings));
+}
+
+}  // namespace
+
+void add_train(CLI::App& program, Action& chosen) {
+  CLI::App* command = program.add_subcommand(
+      "train", "Train a model as a file says; under mpirun, srun or torchrun on all ranks");
+  const auto options = std::make_shared<Options>();
+  add_what(*command, *options);
+  command->add_option("--device", options->device, "cpu, cuda or cuda:N")
+      ->type_name("DEVICE")
+      ->capture_default_str();
+  command
+      ->add_option("--checkpoint", options->checkpoints,
+                   "Folder of checkpoints; without one, only an interrupted run leaves one, in "
+                   "NAME.checkpoints here")
+      ->type_name("FOLDER");
+  command->add_flag("--resume", options->resumes, "Go on from the last good checkpoint");
+  command
+      ->add_option("--weights", options->weights,
+                   "Begin with these weights, under GPT-2's names, instead of random ones")
+      ->type_name("FILE.safetensors");
+  command->add_option("--save-weights", options->save_weights, "Where the final ones go")
+      ->type_name("FILE.safetensors");
+  command->add_option("--log", options->log, "Append a line for every step to this file")
+      ->type_name("FILE.jsonl");
+  command->add_flag("!--no-report", options->has_report, "Print no report of the run");
+  command->add_flag("--quiet", options->is_quiet, "Print the hash of the final weights only");
+  command->callback([options, &chosen] { chosen = [options] { return train_as(*options); }; });
+}
+
+}  // namespace opbound
