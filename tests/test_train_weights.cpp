@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "distributed/train/checkpoint.hpp"
 #include "ops/philox.hpp"
 #include "reports/error.hpp"
 #include "suites/tensor_file.hpp"
@@ -151,6 +152,43 @@ TEST_F(TrainWeights, WhatDoesNotFitIsOneLine) {
   EXPECT_EQ(refusal(weights, tiny(false)),
             "no tensor 'lm_head.weight', expected one of shape (256, 4)");
   EXPECT_EQ(changed([](Tensors&) {}), "");
+}
+
+TEST_F(TrainWeights, OfACheckpointToo) {
+  const ModelSpec m = tiny();
+  const Tensors weights = weights_of(m);
+  Checkpoint checkpoint{.step = 3, .tensors = weights, .metadata = {}};
+  for (const auto& [name, tensor] : weights) checkpoint.tensors.emplace("m." + name, tensor);
+  const std::string folder = path("run");
+  const std::string file = CheckpointFolder(folder).write(checkpoint).string();
+  EXPECT_TRUE(same(read_weights(file, m), weights));
+  EXPECT_TRUE(same(read_weights(folder, m), weights));
+  checkpoint.step = 4;
+  checkpoint.tensors.at("wpe.weight").set(0, 7);
+  const std::string newer = CheckpointFolder(folder).write(checkpoint).string();
+  EXPECT_EQ(read_weights(folder, m).at("wpe.weight").at(0), 7);
+  put("run/" + std::filesystem::path(newer).filename().string(), "torn");
+  EXPECT_TRUE(same(read_weights(folder, m), weights));
+
+  const auto line = [&](const std::string& from, const ModelSpec& model) {
+    try {
+      read_weights(from, model);
+    } catch (const InputError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(line(file, tiny(false)),
+            file + ": no tensor 'lm_head.weight', expected (256, 4) for this model");
+  ModelSpec wider = m;
+  wider.context = 5;
+  EXPECT_EQ(line(file, wider),
+            file + ": tensor 'wpe.weight': shape (3, 4), expected (5, 4) for this model");
+  std::filesystem::create_directory(path("empty"));
+  EXPECT_EQ(line(path("empty"), m),
+            path("empty") + ": no checkpoint in this folder, expected one of a training run");
+  std::filesystem::remove(file);
+  EXPECT_TRUE(line(folder, m).starts_with(newer + ": "));
 }
 
 TEST_F(TrainWeights, FilesThatAreNone) {

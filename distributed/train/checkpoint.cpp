@@ -158,6 +158,10 @@ const std::string& text_at(const SafetensorsFile& file, const InputFile& input, 
 
 }  // namespace
 
+bool is_checkpoint(const fs::path& path) {
+  return SafetensorsFile(path).metadata().contains(version_key);
+}
+
 Checkpoint read_checkpoint(const fs::path& path) {
   SafetensorsFile file(path);
   const InputFile& input = file.file();

@@ -31,6 +31,10 @@ struct Checkpoint {
 /// every byte is as it was written.
 Checkpoint read_checkpoint(const std::filesystem::path& file);
 
+/// Does the file say that it is a checkpoint, of whatever version? Throws InputError for one that
+/// is no .safetensors file.
+bool is_checkpoint(const std::filesystem::path& file);
+
 /// The checkpoints of one run, in a folder of their own.
 class CheckpointFolder {
  public:

@@ -1,9 +1,11 @@
 #include "distributed/train/weights.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "distributed/train/checkpoint.hpp"
 #include "suites/safetensors.hpp"
 #include "suites/suggest.hpp"
 #include "suites/tensor_file.hpp"
@@ -57,11 +59,37 @@ void require_tied(SafetensorsFile& file, const SafetensorsEntry& entry, const Sh
                        "the same, since this model ties its head");
 }
 
-}  // namespace
+/// The rest of a checkpoint are moments.
+std::map<std::string, Tensor> parameters_in(const Checkpoint& checkpoint, const std::string& where,
+                                            const std::vector<ParameterSpec>& parameters,
+                                            const Format& format) {
+  std::map<std::string, Tensor> read;
+  for (const ParameterSpec& p : parameters) {
+    const auto found = checkpoint.tensors.find(p.name);
+    const std::string expected = detail::text_of(p.shape) + " for this model";
+    if (found == checkpoint.tensors.end())
+      throw InputError(where, "no tensor " + detail::in_quotes(p.name), expected);
+    if (found->second.shape() != p.shape)
+      throw InputError(where,
+                       "tensor " + detail::in_quotes(p.name) + ": shape " +
+                           detail::text_of(found->second.shape()),
+                       expected);
+    read.emplace(p.name, rounded(found->second, format));
+  }
+  return read;
+}
 
-std::map<std::string, Tensor> read_weights(const std::filesystem::path& path, const ModelSpec& m,
-                                           const Format& format) {
-  const std::vector<ParameterSpec> parameters = parameters_of(m);
+Checkpoint newest_in(const std::filesystem::path& folder) {
+  std::vector<std::string> refused;
+  std::optional<Checkpoint> found = CheckpointFolder(folder).newest(refused);
+  if (found) return std::move(*found);
+  if (!refused.empty()) throw InputError(refused.front());
+  throw InputError(folder.string(), "no checkpoint in this folder", "one of a training run");
+}
+
+std::map<std::string, Tensor> weights_in(const std::filesystem::path& path, const ModelSpec& m,
+                                         const std::vector<ParameterSpec>& parameters,
+                                         const Format& format) {
   std::map<std::string_view, const ParameterSpec*> known;
   std::vector<std::string_view> names;
   for (const ParameterSpec& p : parameters) {
@@ -94,6 +122,19 @@ std::map<std::string, Tensor> read_weights(const std::filesystem::path& path, co
   if (second_head != nullptr)
     require_tied(file, *second_head, known.at(table)->shape, format, read);
   return read;
+}
+
+}  // namespace
+
+std::map<std::string, Tensor> read_weights(const std::filesystem::path& path, const ModelSpec& m,
+                                           const Format& format) {
+  const std::vector<ParameterSpec> parameters = parameters_of(m);
+  std::error_code ignored;  // what cannot be looked at cannot be opened either
+  if (std::filesystem::is_directory(path, ignored))
+    return parameters_in(newest_in(path), path.string(), parameters, format);
+  if (is_checkpoint(path))
+    return parameters_in(read_checkpoint(path), path.string(), parameters, format);
+  return weights_in(path, m, parameters, format);
 }
 
 void write_weights(const std::filesystem::path& path, const ModelSpec& m,

@@ -13,10 +13,12 @@
 namespace opbound::train {
 
 /// All parameters of the model, by name, each value rounded to nearest even in `format` (exact from
-/// a narrower one). Names may begin with "transformer."; "lm_head.weight" may stand beside a tied
-/// "wte.weight" of the same bits; causal masks that old files have beside weights (attn.bias,
-/// attn.masked_bias) are passed over. Throws InputError, one line, for any other name or shape, a
-/// parameter that is missing or there twice, or one that is no floating-point number.
+/// a narrower one): from a file of weights, from a checkpoint of a training run, or from the newest
+/// good one of a folder of checkpoints. In a file of weights names may begin with "transformer.";
+/// "lm_head.weight" may stand beside a tied "wte.weight" of the same bits; causal masks that old
+/// files have beside weights (attn.bias, attn.masked_bias) are passed over. Throws InputError, one
+/// line, for any other name or shape, a parameter that is missing or there twice, or one that is no
+/// floating-point number.
 std::map<std::string, Tensor> read_weights(const std::filesystem::path& file, const ModelSpec& m,
                                            const Format& format = fp32);
 
