@@ -1,5 +1,5 @@
 // In which formats, by which algorithm and by whom a training run computes: read from TOML.
-// suites/README.md describes the file.
+// suites/training/README.md describes the file.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What a training run is: one TOML file, suites/training/<name>.toml, and the flags that change it.
-// suites/README.md describes the file.
+// suites/training/README.md describes the file.
 #pragma once
 
 #include <array>

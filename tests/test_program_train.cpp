@@ -1,0 +1,182 @@
+// opbound train as a user runs it: what it prints, keeps and refuses.
+#include <csignal>
+
+#include "distributed/train/log.hpp"
+#include "tests/program.hpp"
+
+namespace opbound {
+namespace {
+
+/// Two layers of width 16 over 16 tokens: a step takes a few milliseconds.
+constexpr const char* tiny = R"(
+policy = "fp32-reproducible"
+data = "text.txt"
+steps = 6
+micro_batches = 4
+sequences = 1
+[schedule]
+lr = 1e-2
+[model]
+layers = 2
+heads = 2
+width = 16
+context = 16
+)";
+
+class ProgramTrain : public Program {
+ protected:
+  void SetUp() override {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "the cat sat on mat " + std::to_string(i % 7) + ".\n";
+    put("text.txt", text);
+    put("tiny.toml", tiny);
+  }
+  /// The last line of a quiet run, which is all that it prints.
+  std::string hash(const std::string& words) const {
+    const Ran ran = opbound("train tiny.toml --quiet " + words);
+    EXPECT_EQ(ran.code, 0) << words << ": " << ran.err;
+    EXPECT_EQ(ran.err, "") << words;
+    EXPECT_TRUE(ran.out.starts_with("hash: ") && ran.out.size() == 6 + 16 + 1) << ran.out;
+    return ran.out;
+  }
+  train::LoggedRun log(const std::string& name) const {
+    const train::LoggedRuns all = train::read_training_log(path(name));
+    EXPECT_EQ(all.runs.size(), 1U);
+    return all.runs.back();
+  }
+};
+
+TEST_F(ProgramTrain, TrainsAndReports) {
+  const Ran ran = opbound("train tiny.toml --log log.jsonl");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.err, "") << "no terminal, no progress";
+  EXPECT_TRUE(ran.out.starts_with("tiny of ")) << ran.out;
+  EXPECT_NE(ran.out.find("policy fp32-reproducible, 1 rank of cpu, one rank\n"), std::string::npos)
+      << ran.out;
+  EXPECT_NE(ran.out.find("\nfinished after 6 steps\nhash: "), std::string::npos) << ran.out;
+  const train::LoggedRun run = log("log.jsonl");
+  ASSERT_EQ(run.steps.size(), 6U);
+  EXPECT_LT(run.steps.back().loss, run.steps.front().loss);
+  EXPECT_EQ(run.steps[0].tokens, 4 * 16);
+  EXPECT_EQ(run.first().data_sha256.size(), 64U);
+  EXPECT_FALSE(run.first().environment.empty());
+  ASSERT_TRUE(run.result && run.result->result);
+  EXPECT_TRUE(ran.out.ends_with("hash: " + train::text_of_hash(run.result->result->hash) + "\n"));
+}
+
+TEST_F(ProgramTrain, TheHashIsOfWhatIsTrained) {
+  const std::string first = hash("");
+  EXPECT_EQ(hash(""), first);
+  EXPECT_EQ(hash("--log log.jsonl --no-report --device cpu"), first);
+  EXPECT_NE(hash("--seed 2"), first);
+  EXPECT_NE(hash("--steps 5"), first);
+  EXPECT_NE(hash("--policy bf16"), first);
+  EXPECT_NE(hash("--micro-batches 2"), first);
+  EXPECT_NE(hash("--sequences 2"), first);
+  put("other.txt", std::string(2000, 'a'));
+  EXPECT_NE(hash("--data other.txt"), first);
+  EXPECT_EQ(opbound("train tiny.toml --no-report").out, first);
+}
+
+TEST_F(ProgramTrain, EveryReadyPolicyTrains) {
+  for (const std::string& policy : train::ready_policies()) {
+    const Ran ran =
+        opbound("train tiny.toml --steps 2 --log " + policy + ".jsonl --policy " + policy);
+    EXPECT_EQ(ran.code, 0) << policy << ": " << ran.err;
+    const train::LoggedRun run = log(policy + ".jsonl");
+    ASSERT_EQ(run.steps.size(), 2U) << policy;
+    EXPECT_TRUE(std::isfinite(run.steps[0].loss)) << policy;
+    EXPECT_EQ(run.first().spec["policy"]["name"], policy);
+  }
+}
+
+TEST_F(ProgramTrain, WeightsGoOutAndIn) {
+  const std::string first = hash("--save-weights w.safetensors");
+  EXPECT_FALSE(get("w.safetensors").empty());
+  const std::string more = hash("--weights w.safetensors --steps 2");
+  EXPECT_NE(more, first);
+  EXPECT_EQ(hash("--weights w.safetensors --steps 2"), more);
+}
+
+TEST_F(ProgramTrain, ResumesWhereItStopped) {
+  const std::string whole = hash("--log whole.jsonl");
+  hash("--steps 4 --checkpoint c --log log.jsonl");
+  EXPECT_EQ(hash("--checkpoint c --resume --log log.jsonl"), whole);
+  const train::LoggedRun run = log("log.jsonl"), straight = log("whole.jsonl");
+  EXPECT_EQ(run.parts.size(), 2U);
+  EXPECT_EQ(run.parts[1].first_step, 4);
+  ASSERT_EQ(run.steps.size(), straight.steps.size());
+  for (std::size_t i = 0; i < run.steps.size(); ++i)
+    EXPECT_EQ(run.steps[i].loss, straight.steps[i].loss) << i;
+}
+
+TEST_F(ProgramTrain, ResumingNothingBeginsAndSaysSo) {
+  const Ran ran = opbound("train tiny.toml --quiet --checkpoint c --resume");
+  EXPECT_EQ(ran.out, hash(""));
+  EXPECT_EQ(ran.err, "opbound: no checkpoint to resume: from the beginning\n");
+}
+
+TEST_F(ProgramTrain, AnInterruptLeavesACheckpointThatGoesOn) {
+  const std::string long_run = "train tiny.toml --steps 400";
+  const Ran stopped =
+      shell(OPBOUND_PROGRAM " " + long_run +
+            " --log log.jsonl --quiet & p=$!; "
+            "until grep -q '\"step\":3,' log.jsonl 2>/dev/null; do sleep 0.02; done; "
+            "kill -INT $p; wait $p");
+  EXPECT_EQ(stopped.code, 130) << stopped.err;
+  const train::LoggedRun run = log("log.jsonl");
+  ASSERT_TRUE(run.result);
+  EXPECT_EQ(run.result->end, train::RunEnd::interrupted);
+  ASSERT_LT(run.steps.size(), 400U);
+  EXPECT_EQ(stopped.err, "opbound: interrupted after step " + std::to_string(run.steps.size()) +
+                             "; --resume goes on from tiny.checkpoints\n");
+  const Ran rest = opbound(long_run + " --resume --quiet --log log.jsonl");
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_EQ(rest.out, opbound(long_run + " --quiet").out);
+  EXPECT_EQ(log("log.jsonl").steps.size(), 400U);
+}
+
+TEST_F(ProgramTrain, AKilledRunGoesOnFromItsLastCheckpoint) {
+  put("often.toml", std::string("checkpoint_every = 5\n") + tiny);
+  const std::string long_run =
+      "train often.toml --steps 200 --checkpoint c --log log.jsonl --quiet";
+  shell(OPBOUND_PROGRAM " " + long_run +
+        " & p=$!; until grep -q '\"step\":12,' log.jsonl 2>/dev/null; do sleep 0.02; done; "
+        "kill -KILL $p; wait $p");
+  EXPECT_FALSE(log("log.jsonl").result);
+  const Ran rest = opbound(long_run + " --resume");
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_EQ(rest.out, opbound("train tiny.toml --steps 200 --quiet").out);
+  EXPECT_EQ(log("log.jsonl").steps.size(), 200U);
+}
+
+TEST_F(ProgramTrain, BadUseIsOneLine) {
+  EXPECT_NE(refusal("train").find("file is required"), std::string::npos);
+  EXPECT_EQ(refusal("train none.toml").substr(0, 18), "opbound: none.toml");
+  EXPECT_NE(refusal("train nano").find("expected opbound train "), std::string::npos);
+  EXPECT_EQ(refusal("train tiny.toml --policy bf61").substr(0, 56),
+            "opbound: --policy: unknown policy 'bf61' (bf16?), expec");
+  put("policy.toml", "[[rule]]\nlayers = 7\nprecision = \"fp64\"\n");
+  EXPECT_EQ(refusal("train tiny.toml --policy ./policy.toml"),
+            "opbound: --policy: ./policy.toml:1: layer 7, expected a layer from 0 to 1 of model "
+            "tiny\n");
+  refusal("train tiny.toml --steps 0");
+  refusal("train tiny.toml --sharding zero3");
+  refusal("train tiny.toml --data none.txt");
+  refusal("train tiny.toml --weights none.safetensors");
+  refusal("train tiny.toml --device gpu");
+  put("notes.txt", "my notes\n");
+  refusal("train tiny.toml --log notes.txt");
+  EXPECT_EQ(get("notes.txt"), "my notes\n");
+  put("short.txt", "abc");
+  refusal("train tiny.toml --data short.txt");
+}
+
+TEST_F(ProgramTrain, AFullDiskIsAnError) {
+  const Ran ran = opbound("train tiny.toml --quiet --log /dev/full");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_NE(ran.err.find("/dev/full"), std::string::npos) << ran.err;
+}
+
+}  // namespace
+}  // namespace opbound
