@@ -5,6 +5,9 @@
 #include <cstring>
 
 namespace opbound {
+
+static_assert(std::endian::native == std::endian::little, "a block's words are big-endian");
+
 namespace {
 
 /// The fractional parts of the cube roots of the first 64 primes.
@@ -37,9 +40,8 @@ struct Working {
 
 void Sha256::compress(const std::byte* block) {
   std::array<std::uint32_t, 64> word{};
-  for (std::size_t i = 0; i < 16; ++i)
-    for (std::size_t byte = 0; byte < 4; ++byte)
-      word[i] = (word[i] << 8) | std::to_integer<std::uint32_t>(block[4 * i + byte]);
+  std::memcpy(word.data(), block, 64);
+  for (std::size_t i = 0; i < 16; ++i) word[i] = __builtin_bswap32(word[i]);  // big-endian
   for (std::size_t i = 16; i < 64; ++i) {
     const std::uint32_t x = word[i - 15], y = word[i - 2];
     word[i] = word[i - 16] + (std::rotr(x, 7) ^ std::rotr(x, 18) ^ (x >> 3)) + word[i - 7] +

@@ -249,18 +249,45 @@ int in_child_process(const std::function<void()>& action,
   return status;
 }
 
-// A child that does nothing but write is killed after ever other times; whenever it happens, a good
-// checkpoint is there, nothing is refused, and a next run goes on in the folder.
+void limit_file_size(std::size_t bytes) {
+  const rlimit room{bytes, RLIM_INFINITY}, no_core{0, 0};
+  ::setrlimit(RLIMIT_FSIZE, &room);
+  ::setrlimit(RLIMIT_CORE, &no_core);
+}
+
+// The kernel ends a process at the byte that goes beyond its limit on files: at whatever byte that
+// is, the older checkpoint is good, nothing is refused, and a next run goes on in the folder.
+TEST_F(TrainCheckpoint, KilledAtAByte) {
+  CheckpointFolder(folder()).write(state_at(1));
+  const std::size_t size = get(name(1)).size();
+  for (std::size_t at = 0; at < size; at += 1 + size / 30) {
+    const int status = in_child_process([&] {
+      limit_file_size(at);
+      CheckpointFolder(folder()).write(state_at(2));
+    });
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) << at;
+    EXPECT_EQ(get("run/writing.partial").size(), at);
+    std::vector<std::string> refused;
+    const auto found = CheckpointFolder(folder()).newest(refused);
+    ASSERT_TRUE(found && same(*found, state_at(1))) << at;
+    EXPECT_TRUE(refused.empty()) << at;
+  }
+  CheckpointFolder(folder()).write(state_at(2));
+  EXPECT_TRUE(same(read_checkpoint(path(name(2))), state_at(2)));
+  EXPECT_FALSE(fs::exists(path("run/writing.partial")));
+}
+
+// A child that does nothing but write is killed after ever other times.
 TEST_F(TrainCheckpoint, KilledWhileWriting) {
   CheckpointFolder(folder()).write(state_at(0, 4096));
   std::int64_t written = 0;
-  for (int trial = 0; trial < 40; ++trial) {
+  for (int trial = 0; trial < 20; ++trial) {
     const auto write_forever = [&] {
       CheckpointFolder checkpoints(folder());
       for (std::int64_t step = written + 1;; ++step) checkpoints.write(state_at(step, 4096));
     };
     const int status = in_child_process(write_forever, [trial](pid_t child) {
-      const timespec pause{0, 1000000 + trial * 370001L};
+      const timespec pause{0, 1000000 + trial * 740003L};
       ::nanosleep(&pause, nullptr);
       ::kill(child, SIGKILL);
     });
@@ -273,8 +300,6 @@ TEST_F(TrainCheckpoint, KilledWhileWriting) {
     EXPECT_TRUE(same(*found, state_at(found->step, 4096)));
     written = found->step;
   }
-  CheckpointFolder(folder()).write(state_at(written + 1));
-  EXPECT_FALSE(fs::exists(folder() + "/writing.partial"));
 }
 
 // A limit on the size of files stands for a full disk: what is written comes to an end the same
@@ -284,8 +309,7 @@ TEST_F(TrainCheckpoint, NoRoom) {
   std::string content;
   const int status = in_child_process([&] {
     std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit room{10000, RLIM_INFINITY};
-    ::setrlimit(RLIMIT_FSIZE, &room);
+    limit_file_size(10000);
     CheckpointFolder checkpoints(folder());
     const std::string line = refusal([&] { checkpoints.write(state_at(2, 4096)); });
     const bool told =
