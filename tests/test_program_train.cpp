@@ -7,7 +7,7 @@
 namespace opbound {
 namespace {
 
-/// Two layers of width 16 over 16 tokens: a step takes a few milliseconds.
+/// One layer of width 16 over 8 tokens: a step takes a few milliseconds.
 constexpr const char* tiny = R"(
 policy = "fp32-reproducible"
 data = "text.txt"
@@ -17,10 +17,10 @@ sequences = 1
 [schedule]
 lr = 1e-2
 [model]
-layers = 2
+layers = 1
 heads = 2
 width = 16
-context = 16
+context = 8
 )";
 
 class ProgramTrain : public Program {
@@ -57,7 +57,7 @@ TEST_F(ProgramTrain, TrainsAndReports) {
   const train::LoggedRun run = log("log.jsonl");
   ASSERT_EQ(run.steps.size(), 6U);
   EXPECT_LT(run.steps.back().loss, run.steps.front().loss);
-  EXPECT_EQ(run.steps[0].tokens, 4 * 16);
+  EXPECT_EQ(run.steps[0].tokens, 4 * 8);
   EXPECT_EQ(run.first().data_sha256.size(), 64U);
   EXPECT_FALSE(run.first().environment.empty());
   ASSERT_TRUE(run.result && run.result->result);
@@ -117,7 +117,7 @@ TEST_F(ProgramTrain, ResumingNothingBeginsAndSaysSo) {
 }
 
 TEST_F(ProgramTrain, AnInterruptLeavesACheckpointThatGoesOn) {
-  const std::string long_run = "train tiny.toml --steps 400";
+  const std::string long_run = "train tiny.toml --steps 100";
   const Ran stopped =
       shell(OPBOUND_PROGRAM " " + long_run +
             " --log log.jsonl --quiet & p=$!; "
@@ -127,38 +127,37 @@ TEST_F(ProgramTrain, AnInterruptLeavesACheckpointThatGoesOn) {
   const train::LoggedRun run = log("log.jsonl");
   ASSERT_TRUE(run.result);
   EXPECT_EQ(run.result->end, train::RunEnd::interrupted);
-  ASSERT_LT(run.steps.size(), 400U);
+  ASSERT_LT(run.steps.size(), 100U);
   EXPECT_EQ(stopped.err, "opbound: interrupted after step " + std::to_string(run.steps.size()) +
                              "; --resume goes on from tiny.checkpoints\n");
   const Ran rest = opbound(long_run + " --resume --quiet --log log.jsonl");
   EXPECT_EQ(rest.code, 0) << rest.err;
   EXPECT_EQ(rest.out, opbound(long_run + " --quiet").out);
-  EXPECT_EQ(log("log.jsonl").steps.size(), 400U);
+  EXPECT_EQ(log("log.jsonl").steps.size(), 100U);
 }
 
 TEST_F(ProgramTrain, AKilledRunGoesOnFromItsLastCheckpoint) {
   put("often.toml", std::string("checkpoint_every = 5\n") + tiny);
-  const std::string long_run =
-      "train often.toml --steps 200 --checkpoint c --log log.jsonl --quiet";
+  const std::string long_run = "train often.toml --steps 60 --checkpoint c --log log.jsonl --quiet";
   shell(OPBOUND_PROGRAM " " + long_run +
         " & p=$!; until grep -q '\"step\":12,' log.jsonl 2>/dev/null; do sleep 0.02; done; "
         "kill -KILL $p; wait $p");
   EXPECT_FALSE(log("log.jsonl").result);
   const Ran rest = opbound(long_run + " --resume");
   EXPECT_EQ(rest.code, 0) << rest.err;
-  EXPECT_EQ(rest.out, opbound("train tiny.toml --steps 200 --quiet").out);
-  EXPECT_EQ(log("log.jsonl").steps.size(), 200U);
+  EXPECT_EQ(rest.out, opbound("train tiny.toml --steps 60 --quiet").out);
+  EXPECT_EQ(log("log.jsonl").steps.size(), 60U);
 }
 
 TEST_F(ProgramTrain, BadUseIsOneLine) {
   EXPECT_NE(refusal("train").find("file is required"), std::string::npos);
   EXPECT_EQ(refusal("train none.toml").substr(0, 18), "opbound: none.toml");
   EXPECT_NE(refusal("train nano").find("expected opbound train "), std::string::npos);
-  EXPECT_EQ(refusal("train tiny.toml --policy bf61").substr(0, 56),
+  EXPECT_EQ(refusal("train tiny.toml --policy bf61").substr(0, 55),
             "opbound: --policy: unknown policy 'bf61' (bf16?), expec");
   put("policy.toml", "[[rule]]\nlayers = 7\nprecision = \"fp64\"\n");
   EXPECT_EQ(refusal("train tiny.toml --policy ./policy.toml"),
-            "opbound: --policy: ./policy.toml:1: layer 7, expected a layer from 0 to 1 of model "
+            "opbound: --policy: ./policy.toml:1: layer 7, expected a layer from 0 to 0 of model "
             "tiny\n");
   refusal("train tiny.toml --steps 0");
   refusal("train tiny.toml --sharding zero3");
