@@ -51,7 +51,7 @@ class CheckpointFolder {
   std::filesystem::path write(const Checkpoint& checkpoint);
 
   /// The newest good one, or nothing where there is none. Each newer file that is none adds one
-  /// line to `refused`: file, what, expected.
+  /// line to `refused`: file, what, expected. Throws InputError for a folder that cannot be read.
   std::optional<Checkpoint> newest(std::vector<std::string>& refused) const;
 
  private:

@@ -35,7 +35,7 @@ std::string evaluation_table(const Evaluation& e, const Terminal& terminal, bool
                {.title = "top-1 equal, %", .number = true},
                {.title = "length a", .number = true},
                {.title = "length b", .number = true},
-               {.title = "tokens before they differ", .number = true, .dispensable = 2}});
+               {.title = "equal tokens", .number = true, .dispensable = 2}});
   const EvaluationTotals totals = totals_of(e.prompts);
   table.add_row(row_of("all " + whole(static_cast<std::int64_t>(e.prompts.size())), totals.all));
   table.add_rule();
@@ -54,7 +54,9 @@ std::string evaluation_table(const Evaluation& e, const Terminal& terminal, bool
   const bool shows_all = shown.size() == e.prompts.size();
   return table.terminal(terminal) + "a: " + printable(e.name_a, terminal.unicode) +
          "; b: " + printable(e.name_b, terminal.unicode) + "; KL(a || b)" +
-         (shows_all ? "" : "; the " + std::to_string(shown.size()) + " prompts with the largest") +
+         (shows_all
+              ? ""
+              : "; shown: the " + std::to_string(shown.size()) + " prompts with the largest mean") +
          "\ngenerated length: equal for " + whole(totals.equal_lengths) + " of " +
          whole(static_cast<std::int64_t>(e.prompts.size())) + " prompts, b - a is " +
          legible(totals.length_change_mean) + " in the mean, its size " +
