@@ -32,18 +32,6 @@ struct Difference {
   }
 };
 
-/// Does something at the end of a scope, however it ends.
-class AtEnd {
- public:
-  explicit AtEnd(std::function<void()> action) : action_(std::move(action)) {}
-  AtEnd(const AtEnd&) = delete;
-  AtEnd& operator=(const AtEnd&) = delete;
-  ~AtEnd() { action_(); }
-
- private:
-  std::function<void()> action_;
-};
-
 constexpr std::string_view promises_nothing = "the library promises nothing";
 
 class Check {
@@ -76,6 +64,8 @@ class Check {
   }
 
  private:
+  bool keeps_order() const { return engine_.traits().keeps_order; }
+
   // ---- records
 
   void put(std::string part, const Difference& d, const std::string& contract) {
@@ -133,7 +123,7 @@ class Check {
       r.environment = whose.environment;
       r.ranks = whose.ranks;
       r.schedule = whose.schedule;
-      r.contract += engine_.settings();
+      r.contract += engine_.traits().settings;
       records_.push_back(std::move(r));
     }
     // of libraries too: "MPI requires that all processes participating in these operations receive
@@ -146,17 +136,15 @@ class Check {
   /// What only moves has the sender's bits, whoever moves it. Sums of a library may come in another
   /// order each time: MPI only advises its implementors against that.
   void compare_runs(const Buffers& results) {
-    const bool is_promised = engine_.keeps_order() || !adds(c_.collective);
+    const bool is_promised = keeps_order() || !adds(c_.collective);
     compare("again", results, is_promised, promises_nothing, [&] {
-      engine_.set_weather(1);
-      const AtEnd calms([&] { engine_.set_weather(0); });
-      return runs_.whole();
+      engine_.gather({});  // a barrier: nobody is late from the run before
+      return runs_.whole({.disturbance = 1});
     });
   }
 
   void compare_with_op(const Buffers& results) {
-    if (!engine_.keeps_order())
-      return skip("order", "the library's order of additions is not known");
+    if (!keeps_order()) return skip("order", "the library's order of additions is not known");
     if (c_.spec.variant == all_reduce::any_order)
       return skip("order", "the order of a minimum or maximum changes no value");
     if (engine_.first_rank() != 0) return;
@@ -168,10 +156,10 @@ class Check {
 
   void compare_sizes(const Buffers& results) {
     if (n_ < 2) return;
-    const std::string why_not = engine_.keeps_order()
+    const std::string why_not = keeps_order()
                                     ? "an element's order hangs on its place in the message"
                                     : std::string(promises_nothing);
-    compare("size", results, engine_.keeps_order() && has_one_order(schedule_, n_), why_not, [&] {
+    compare("size", results, keeps_order() && has_one_order(schedule_, n_), why_not, [&] {
       Buffers parts = runs_.reduced(reducer_, 0, n_ / 3 + 1);
       const Buffers rest = runs_.reduced(reducer_, n_ / 3 + 1, n_ - n_ / 3 - 1);
       for (std::size_t r = 0; r < parts.size(); ++r)
@@ -181,15 +169,14 @@ class Check {
   }
 
   void compare_addresses(const Buffers& results) {
-    const AtEnd aligns([&] { engine_.set_offset(0); });
-    if (!engine_.set_offset(1)) return;
-    compare("alignment", results, engine_.keeps_order(), promises_nothing,
-            [&] { return runs_.whole(); });
+    if (!engine_.traits().has_addresses) return;
+    compare("alignment", results, keeps_order(), promises_nothing,
+            [&] { return runs_.whole({.offset = 1}); });
   }
 
   void compare_numbers_of_ranks(const Buffers& results) {
     if (c_.order != all_reduce::balanced_tree || c_.collective != Collective::all_reduce ||
-        !engine_.keeps_order())
+        !keeps_order())
       return;
     Difference d;
     for (std::int32_t ranks = 1; ranks < schedule_.ranks; ranks *= 2) {
@@ -219,7 +206,7 @@ class Check {
   /// 1996), as the terms are.
   void compare_divisions(const Buffers& results) {
     if (!reducer_.is_mean()) return;
-    if (!engine_.keeps_order()) return skip("mean", "the library's order may change");
+    if (!keeps_order()) return skip("mean", "the library's order may change");
     const double ranks = static_cast<double>(reducer_.terms);
     const double share = round_to(reducer_.compute, 1 / ranks);
     if (!std::has_single_bit(static_cast<std::uint64_t>(reducer_.terms)))
@@ -249,12 +236,11 @@ class Check {
   void find_soiled(const Buffers& results) {
     std::vector<TensorRange> tensors = c_.tensors;
     if (tensors.empty()) tensors.push_back({"x", {0, n_}});
-    const AtEnd hastens([&] { engine_.delay_streams({}); });
-    if (!engine_.delay_streams(tensors)) return;
-    const Buffers late = runs_.whole();
+    if (!engine_.traits().has_streams) return;
+    const Buffers late = runs_.whole({.late = tensors});
     if (engine_.first_rank() != 0) return;
     const Difference d = between(results, late);
-    if (!engine_.keeps_order()) return judge_late(d, late, tensors);
+    if (!keeps_order()) return judge_late(d, late, tensors);
     put("streams", d, "bits without injected delays");
     if (d.differing == 0) return;
     std::string soiled;

@@ -23,7 +23,7 @@ Record described(const CollectiveSpec& c, Engine& engine, std::string part) {
   r.part = std::move(part);
   r.ranks = engine.ranks();
   if (c.collective != Collective::all_reduce) r.schedule = name_of(c.collective);
-  if (engine.keeps_order())
+  if (engine.traits().keeps_order)
     r.schedule.append(r.schedule.empty() ? "" : " ").append(name_of_order(c.order));
   std::string tensors;
   for (const TensorRange& t : c.tensors)

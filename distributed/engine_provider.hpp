@@ -16,17 +16,17 @@ class EngineProvider final : public Provider {
   explicit EngineProvider(Engine& engine, int order = all_reduce::ring)
       : engine_(engine), order_(order) {}
 
-  std::string name() const override { return engine_.name(); }
-  std::string version() const override { return engine_.version(); }
-  std::string device() const override { return engine_.device(); }
+  std::string name() const override { return engine_.traits().name; }
+  std::string version() const override { return engine_.traits().version; }
+  std::string device() const override { return engine_.traits().device; }
   std::vector<std::pair<std::string, std::string>> environment() const override {
-    return engine_.environment();
+    return engine_.traits().environment;
   }
-  bool is_foreign() const override { return !engine_.keeps_order(); }
+  bool is_foreign() const override { return !engine_.traits().keeps_order; }
   Contract contract(const Op&, std::vector<int> variants) const override {
     Contract c;
     c.variants = std::move(variants);
-    c.order = engine_.keeps_order() ? Contract::Order::own : Contract::Order::any;
+    c.order = engine_.traits().keeps_order ? Contract::Order::own : Contract::Order::any;
     return c;
   }
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "distributed/library.hpp"
 #include "distributed/module.hpp"
 #include "distributed/modules/mpi_transport.hpp"
 #include "distributed/rank_engine.hpp"
@@ -45,7 +46,7 @@ class Mpi {
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(Mpi& mpi, double seconds) : mpi_(mpi), seconds_(seconds) {}
+  explicit MpiCommunicator(double seconds) : seconds_(seconds) {}
 
   std::int32_t rank() const override { return mpi_.transport().rank; }
   std::int32_t size() const override { return mpi_.transport().size; }
@@ -53,53 +54,32 @@ class MpiCommunicator final : public Communicator {
     mpi_.require_whole();
     mpi_.require(mpi_.transport().exchange(sent, received, seconds_));
   }
-
- private:
-  Mpi& mpi_;
-  double seconds_;
-};
-
-class MpiEngine : public RankEngine {
- public:
-  explicit MpiEngine(double seconds) : communicator_(mpi_, seconds) {}
-
-  std::string name() const override { return "mpi"; }
-  std::string version() const override { return mpi_.transport().version; }
-  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
-
- protected:
   Mpi& mpi() { return mpi_; }
-  Communicator& communicator() override { return communicator_; }
-  const Communicator& communicator() const override { return communicator_; }
 
  private:
   Mpi mpi_;
-  MpiCommunicator communicator_;
+  double seconds_;
 };
 
-class MpiLibraryEngine final : public MpiEngine {
+EngineTraits traits_of(MpiCommunicator& communicator) {
+  return {.name = "mpi", .version = communicator.mpi().transport().version};
+}
+
+class MpiLibraryEngine final : public RankEngine {
  public:
-  using MpiEngine::MpiEngine;
+  MpiLibraryEngine(std::unique_ptr<MpiCommunicator> communicator, Mpi& mpi, EngineTraits traits)
+      : RankEngine(std::move(communicator), std::move(traits)), mpi_(mpi) {}
 
-  std::string name() const override { return "mpi_library"; }
-  std::vector<std::pair<std::string, std::string>> environment() const override {
-    if (offset_ == 0) return {};
-    return {{"offset", std::to_string(offset_)}};
-  }
-  bool keeps_order() const override { return false; }
-  bool set_offset(std::int64_t elements) override {
-    offset_ = elements;
-    return true;
-  }
-
-  void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) override {
-    std::vector<double>& own = buffers.front();
+ private:
+  void run_here(const Circumstances& circumstances, const Schedule& schedule,
+                const Reducer& reducer, std::vector<double>& own) override {
     const Element element = element_of(reducer.wire);
     const std::int64_t count = std::ssize(own), shard = chunk_of(schedule, count, 0).count;
-    if (adds(schedule.collective) && !(reducer.wire == reducer.compute))
-      throw Unavailable("MPI adds in the format that it moves");
-    std::vector<std::byte> bytes(static_cast<std::size_t>((count + offset_) * bytes_of(element)));
-    void* data = bytes.data() + offset_ * bytes_of(element);
+    if (const std::string why = library_refusal(reducer, schedule); !why.empty())
+      throw Unavailable("MPI " + why);
+    const std::int64_t offset = circumstances.offset;
+    std::vector<std::byte> bytes(static_cast<std::size_t>((count + offset) * bytes_of(element)));
+    void* data = bytes.data() + offset * bytes_of(element);
     for (std::int64_t i = 0; i < count; ++i)
       store(element, data, i, reducer.kept(own[static_cast<std::size_t>(i)]));
     call(schedule.collective, reducer, element, data, count, shard);
@@ -110,32 +90,45 @@ class MpiLibraryEngine final : public MpiEngine {
     }
   }
 
- private:
   void call(Collective collective, const Reducer& reducer, Element element, void* data,
             std::int64_t count, std::int64_t shard) {
-    const MpiTransport& t = mpi().transport();
-    if (!is_moved_and_added(element)) throw Unavailable("no MPI type for this format");
-    mpi().require_whole();
+    const MpiTransport& t = mpi_.transport();
+    mpi_.require_whole();
     switch (collective) {
       case Collective::all_reduce:
-        return mpi().require(t.all_reduce(element, reducer.reduction, data, count));
+        return mpi_.require(t.all_reduce(element, reducer.reduction, data, count));
       case Collective::reduce_scatter:
-        return mpi().require(t.reduce_scatter(element, reducer.reduction, data, count, shard));
+        return mpi_.require(t.reduce_scatter(element, reducer.reduction, data, count, shard));
       case Collective::all_gather:
-        return mpi().require(t.all_gather(element, data, count, shard));
+        return mpi_.require(t.all_gather(element, data, count, shard));
       case Collective::broadcast:
-        return mpi().require(t.broadcast(element, data, count));
+        return mpi_.require(t.broadcast(element, data, count));
     }
   }
 
-  std::int64_t offset_ = 0;
+  Mpi& mpi_;
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> mpi_engine(double seconds) { return std::make_unique<MpiEngine>(seconds); }
+std::unique_ptr<Communicator> mpi_communicator(double seconds) {
+  return std::make_unique<MpiCommunicator>(seconds);
+}
+
+std::unique_ptr<Engine> mpi_engine(double seconds) {
+  auto communicator = std::make_unique<MpiCommunicator>(seconds);
+  EngineTraits traits = traits_of(*communicator);
+  return std::make_unique<RankEngine>(std::move(communicator), std::move(traits));
+}
+
 std::unique_ptr<Engine> mpi_library_engine(double seconds) {
-  return std::make_unique<MpiLibraryEngine>(seconds);
+  auto communicator = std::make_unique<MpiCommunicator>(seconds);
+  Mpi& mpi = communicator->mpi();
+  EngineTraits traits = traits_of(*communicator);
+  traits.name = "mpi_library";
+  traits.keeps_order = false;
+  traits.has_addresses = true;
+  return std::make_unique<MpiLibraryEngine>(std::move(communicator), mpi, std::move(traits));
 }
 
 }  // namespace opbound

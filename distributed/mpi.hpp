@@ -13,6 +13,9 @@ namespace opbound {
 /// Throws Unavailable where there is no module, and ProviderFailure where MPI does not start.
 std::unique_ptr<Engine> mpi_engine(double seconds = default_patience);
 
+/// The transport alone.
+std::unique_ptr<Communicator> mpi_communicator(double seconds = default_patience);
+
 /// MPI's own MPI_Allreduce, MPI_Reduce_scatter, MPI_Allgatherv and MPI_Bcast: in any order. Only
 /// what the checks tell one another has a limit of seconds.
 std::unique_ptr<Engine> mpi_library_engine(double seconds = default_patience);

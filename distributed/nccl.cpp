@@ -3,178 +3,123 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <numeric>
 
-#include "distributed/launch.hpp"
-#include "distributed/module.hpp"
-#include "distributed/modules/nccl_transport.hpp"
-#include "distributed/mpi.hpp"
-#include "distributed/tcp.hpp"
+#include "distributed/library.hpp"
+#include "distributed/nccl_ranks.hpp"
 #include "ops/provider.hpp"
+#include "reports/error.hpp"
 
 namespace opbound {
 namespace {
 
+/// A setting that is on or off; anything else would be another run than was asked for.
+bool is_on(const char* name, bool usually) {
+  const char* value = std::getenv(name);
+  const std::string word = value == nullptr ? "" : value;
+  if (word.empty()) return usually;
+  if (word != "on" && word != "off") throw InputError(name, "'" + word + "'", "on or off");
+  return word == "on";
+}
+
 class NcclEngine final : public Engine {
  public:
-  NcclEngine(std::int32_t ranks, std::vector<std::string> unwaited, double seconds)
-      : unwaited_(std::move(unwaited)), seconds_(seconds) {
-    setenv("NCCL_NVLS_ENABLE", "0", 1);
-    const auto open =
-        reinterpret_cast<OpenNccl>(open_module("nccl", "libopbound_nccl.so", "opbound_nccl_open"));
-    if (const char* error = open(&nccl_)) throw Unavailable(std::string("nccl: ") + error);
-    const auto launch = launched();
-    if (launch && launch->size > 1) {
-      join(*launch);
-      return;
-    }
-    ranks_ = local_ = ranks > 0 ? ranks : nccl_.devices;
-    if (nccl_.devices < std::max(ranks_, 1))
-      throw Unavailable("nccl: " + std::to_string(nccl_.devices) + " GPUs for " +
-                        std::to_string(std::max(ranks_, 1)) + " ranks");
-    std::vector<int> devices(static_cast<std::size_t>(ranks_));
-    std::iota(devices.begin(), devices.end(), 0);
-    require(nccl_.start(devices, 0, ranks_, nullptr));
-  }
-  NcclEngine(const NcclEngine&) = delete;
-  NcclEngine& operator=(const NcclEngine&) = delete;
-  ~NcclEngine() override {
-    if (const char* error = nccl_.finish()) std::fprintf(stderr, "opbound: %s\n", error);
+  NcclEngine(std::unique_ptr<NcclRanks> ranks, EngineTraits traits, const NcclOptions& options)
+      : Engine(std::move(traits), ranks->placement()),
+        ranks_(std::move(ranks)),
+        options_(options) {}
+
+  std::vector<std::byte> gather(std::span<const std::byte> own) override {
+    return ranks_->gather(own);
   }
 
-  std::string name() const override { return "nccl"; }
-  std::string version() const override {
-    const int v = nccl_.version;  // from 2.9 on: major 10000, minor 100
-    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
-           std::to_string(v % 100);
-  }
-  std::vector<std::pair<std::string, std::string>> environment() const override {
-    auto all = variables();
-    if (!launcher_.empty()) all.emplace_back("launcher", launcher_);
-    if (!unwaited_.empty())
-      all.emplace_back("unwaited", fmt::format("{}", fmt::join(unwaited_, ",")));
-    if (offset_ != 0) all.emplace_back("offset", std::to_string(offset_));
-    return all;
-  }
-  std::string settings() const override {
-    std::string text;
-    for (const auto& [name, value] : variables()) text += ", " + name + "=" + value;
-    return text;
-  }
-  std::string device() const override { return "cuda"; }
-  std::int32_t ranks() const override { return ranks_; }
-  std::int32_t first_rank() const override { return first_; }
-  std::int32_t local_ranks() const override { return local_; }
-  bool keeps_order() const override { return false; }
-  bool averages() const override { return true; }
-
-  bool delay_streams(const std::vector<TensorRange>& tensors) override {
-    late_ = tensors;
-    return true;
-  }
-  bool set_offset(std::int64_t elements) override {
-    offset_ = elements;
-    return true;
-  }
-
-  void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) override {
-    const Element element = element_of(reducer.wire);
-    if (!is_moved_and_added(element) || !(reducer.wire == reducer.compute))
-      throw Unavailable("NCCL adds in the format that it moves: fp64, fp32, bf16, fp16");
+ private:
+  void run_under(const Circumstances& circumstances, const Schedule& schedule,
+                 const Reducer& reducer, Buffers& buffers) override {
+    const bool is_added = adds(schedule.collective);
+    if (options_.is_in_tree && is_added && schedule.ranks == 1) return;  // it has the sum
+    NcclSum sum = nccl_sum_of(reducer, options_.is_in_tree && is_added);
+    if (!sum.is_in_tree) require_library(schedule, reducer, sum);
+    const double after = sum.is_in_tree ? 0 : sum.divisor;  // a library's sum is divided here
     const std::int64_t count = std::ssize(buffers.front());
     std::vector<Tensor> messages;
     std::vector<void*> data;
-    for (const auto& own : buffers) messages.emplace_back(element, Shape{count}, own);
+    for (const auto& own : buffers) messages.emplace_back(sum.element, Shape{count}, own);
     for (Tensor& m : messages) data.push_back(m.bytes().data());
-    const std::vector<NcclPart> parts = parts_of(count);
-    NcclCall call{schedule.collective,
-                  reducer.reduction,
-                  element,
-                  count,
-                  chunk_of(schedule, count, 0).count,
-                  offset_,
-                  data,
-                  parts,
-                  seconds_};
-    const bool divides_after = adds(schedule.collective) && reducer.is_mean() &&
-                               reducer.divides == all_reduce::Divides::after;
-    if (divides_after) call.reduction = all_reduce::Reduction::sum;
-    require(nccl_.run(call));
+    const std::vector<NcclPart> parts = parts_of(circumstances.late, count);
+    const NcclCall call{schedule.collective,
+                        sum,
+                        schedule.ranks,
+                        count,
+                        chunk_of(schedule, count, 0).count,
+                        circumstances.offset,
+                        data,
+                        parts,
+                        ranks_->seconds(),
+                        options_.is_symmetric,
+                        options_.is_shared,
+                        circumstances.disturbance != 0};
+    NcclRanks::require(ranks_->module().run(call));
     for (std::size_t k = 0; k < buffers.size(); ++k)
       for (std::int64_t i = 0; i < count; ++i) {
         const double v = messages[k].at(i);
         buffers[k][static_cast<std::size_t>(i)] =
-            divides_after ? reducer.kept(reducer.finished(v)) : v;
+            after != 0 && is_added ? reducer.kept(reducer.finished(v)) : v;
       }
   }
-  std::vector<std::byte> gather(std::span<const std::byte> own) override {
-    if (transport_) return transport_->gather(own);
-    return {own.begin(), own.end()};
+
+  void require_library(const Schedule& schedule, const Reducer& reducer, NcclSum& sum) const {
+    if (schedule.ranks < ranks())
+      throw Unavailable("NCCL's own collectives are those of all its ranks");
+    if (const std::string why = library_refusal(reducer, schedule); !why.empty())
+      throw Unavailable("NCCL " + why);
+    if (reducer.is_mean() && reducer.divides == all_reduce::Divides::before)
+      sum.reduction = all_reduce::Reduction::mean;  // NCCL divides
   }
 
- private:
-  /// One rank in each process: rank 0's id reaches the others through MPI, or TCP under torchrun.
-  void join(const Launched& launch) {
-    launcher_ = launch.by;
-    transport_ = launch.by == "torchrun" ? tcp_engine(seconds_) : mpi_engine(seconds_);
-    if (transport_->ranks() != launch.size)
-      throw ProviderFailure(launch.by + " started " + std::to_string(launch.size) +
-                            " ranks, of which " + transport_->name() + " knows " +
-                            std::to_string(transport_->ranks()));
-    ranks_ = transport_->ranks();
-    first_ = transport_->first_rank();
-    local_ = 1;
-    if (nccl_.devices == 0) throw Unavailable("nccl: no GPU");
-    std::vector<std::byte> id(nccl_id_bytes);
-    if (first_ == 0) require(nccl_.unique_id(id.data()));
-    id = transport_->gather(id);
-    const int device = launch.local_rank % nccl_.devices;
-    require(nccl_.start({&device, 1}, first_, ranks_, id.data()));
-  }
-
-  static std::vector<std::pair<std::string, std::string>> variables() {
-    std::vector<std::pair<std::string, std::string>> all;
-    for (const char* name : {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE"})
-      if (const char* value = std::getenv(name)) all.emplace_back(name, value);
-    return all;
-  }
-
-  static void require(const char* error) {
-    if (error == nullptr) return;
-    const std::string text = std::string("nccl: ") + error;
-    // what NCCL_ALGO and NCCL_PROTO leave it no way to do is not there
-    if (text.find("no algorithm/protocol available") != std::string::npos) throw Unavailable(text);
-    throw ProviderFailure(text);
-  }
-
-  std::vector<NcclPart> parts_of(std::int64_t count) const {
-    if (late_.empty()) return {{{0, count}, false, true}};
+  std::vector<NcclPart> parts_of(const std::vector<TensorRange>& late, std::int64_t count) const {
+    if (late.empty()) return {{{0, count}, false, true}};
     std::vector<NcclPart> parts;
-    for (const TensorRange& t : late_) {
+    for (const TensorRange& t : late) {
       const bool is_waited =
-          std::find(unwaited_.begin(), unwaited_.end(), t.name) == unwaited_.end();
+          std::ranges::find(options_.unwaited, t.name) == options_.unwaited.end();
       parts.push_back({t.range, true, is_waited});
     }
     return parts;
   }
 
-  NcclTransport nccl_;
-  std::unique_ptr<Engine> transport_;  ///< where there are several processes
-  std::int32_t ranks_ = 0, first_ = 0, local_ = 0;
-  std::int64_t offset_ = 0;
-  std::vector<TensorRange> late_;
-  std::vector<std::string> unwaited_;
-  std::string launcher_;  ///< of several processes
-  double seconds_;
+  std::unique_ptr<NcclRanks> ranks_;
+  NcclOptions options_;
 };
+
+EngineTraits traits_of(const NcclRanks& ranks, const NcclOptions& options) {
+  EngineTraits traits{.name = "nccl", .version = ranks.version(), .device = "cuda"};
+  traits.keeps_order = options.is_in_tree;
+  traits.averages = !options.is_in_tree;
+  traits.has_streams = traits.has_addresses = true;
+  for (const char* name : {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE"})
+    if (const char* value = std::getenv(name)) traits.environment.emplace_back(name, value);
+  if (options.is_symmetric) traits.environment.emplace_back(symmetric_variable, "on");
+  if (options.is_in_tree && !options.is_shared)
+    traits.environment.emplace_back(shared_variable, "off");
+  for (const auto& [name, value] : traits.environment) traits.settings += ", " + name + "=" + value;
+  if (!ranks.launcher().empty()) traits.environment.emplace_back("launcher", ranks.launcher());
+  if (!options.unwaited.empty())
+    traits.environment.emplace_back("unwaited",
+                                    fmt::format("{}", fmt::join(options.unwaited, ",")));
+  return traits;
+}
 
 }  // namespace
 
-std::unique_ptr<Engine> nccl_engine(std::int32_t ranks, std::vector<std::string> unwaited,
-                                    double seconds) {
-  return std::make_unique<NcclEngine>(ranks, std::move(unwaited), seconds);
+std::unique_ptr<Engine> nccl_engine(std::int32_t ranks, NcclOptions options, double seconds) {
+  options.is_symmetric = is_on(symmetric_variable, false);
+  options.is_shared = is_on(shared_variable, true);
+  auto here = std::make_unique<NcclRanks>(ranks, seconds);
+  if (options.is_in_tree && !here->module().has_kernels)
+    throw Unavailable("nccl: built without nvcc, which makes the kernel that adds in a tree");
+  EngineTraits traits = traits_of(*here, options);
+  return std::make_unique<NcclEngine>(std::move(here), std::move(traits), options);
 }
 
 }  // namespace opbound

@@ -1,27 +1,35 @@
 // One rank of a transport as an engine: opbound adds, the transport moves.
 #pragma once
 
+#include <memory>
+
 #include "distributed/engine.hpp"
 
 namespace opbound {
 
 class RankEngine : public Engine {
  public:
-  std::int32_t ranks() const override { return communicator().size(); }
-  std::int32_t first_rank() const override { return communicator().rank(); }
-  std::int32_t local_ranks() const override { return 1; }
+  RankEngine(std::unique_ptr<Communicator> communicator, EngineTraits traits)
+      : Engine(std::move(traits), {communicator->size(), communicator->rank(), 1}),
+        communicator_(std::move(communicator)) {}
 
-  void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) override {
-    if (first_rank() < schedule.ranks)
-      run_collective(communicator(), schedule, reducer, buffers.front());
-  }
+  std::string timing() override;
   std::vector<std::byte> gather(std::span<const std::byte> own) override {
-    return gather_all(communicator(), own);
+    return gather_all(*communicator_, own);
   }
 
  protected:
-  virtual Communicator& communicator() = 0;
-  virtual const Communicator& communicator() const = 0;
+  Communicator& communicator() { return *communicator_; }
+
+ private:
+  void run_under(const Circumstances& circumstances, const Schedule& schedule,
+                 const Reducer& reducer, Buffers& buffers) final;
+  /// What is timed.
+  virtual void run_here(const Circumstances& circumstances, const Schedule& schedule,
+                        const Reducer& reducer, std::vector<double>& own);
+
+  std::unique_ptr<Communicator> communicator_;
+  double last_ms_ = 0;
 };
 
 }  // namespace opbound

@@ -1,5 +1,6 @@
 #include "distributed/reproducible.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "reports/error.hpp"
@@ -7,20 +8,10 @@
 namespace opbound {
 namespace {
 
-/// The sum under a node, as it is held before it is stored.
-void add_node(const Reducer& reducer, const Share& node, const Gradient& gradient,
-              std::span<double> sum) {
-  if (node.count == 1) {
-    gradient(node.first, sum);
-    for (double& x : sum) x = reducer.term(x);
-    return;
-  }
-  const std::int64_t left = node.count - node.count / 2;
-  std::vector<double> right(sum.size());
-  add_node(reducer, {node.first, left}, gradient, sum);
-  add_node(reducer, {node.first + left, node.count - left}, gradient, right);
-  for (std::size_t i = 0; i < sum.size(); ++i)
-    sum[i] = reducer.combined(reducer.kept(sum[i]), reducer.kept(right[i]));
+void put_additions(std::int64_t terms, std::int32_t ends, std::vector<std::int32_t>& after) {
+  if (terms == 1) return after.push_back(ends);
+  put_additions(terms - terms / 2, 0, after);
+  put_additions(terms / 2, ends + 1, after);
 }
 
 }  // namespace
@@ -44,11 +35,43 @@ std::string_view reproducible_refusal(std::int64_t micro_batches, std::int32_t r
   return ranks > micro_batches ? "as many micro-batches as ranks, or more" : "";
 }
 
+std::vector<std::int32_t> additions_after(std::int64_t terms) {
+  std::vector<std::int32_t> after;
+  put_additions(terms, 0, after);
+  return after;
+}
+
+std::int32_t most_held(std::span<const std::int32_t> additions) {
+  std::int32_t held = 0, most = 0;
+  for (const std::int32_t a : additions) {
+    most = std::max(most, ++held);
+    held -= a;
+  }
+  return most;
+}
+
 void add_share(const Reducer& reducer, const Share& share, const Gradient& gradient,
                std::span<double> buffer) {
-  add_node(reducer, share, gradient, buffer);
-  const bool is_root = share.count == reducer.terms;
-  for (double& x : buffer) x = reducer.kept(is_root ? reducer.finished(x) : x);
+  std::vector<std::vector<double>> held;
+  std::int64_t m = share.first;
+  for (std::int32_t additions : additions_after(share.count)) {
+    gradient(m++, held.emplace_back(buffer.size()));
+    for (double& x : held.back()) x = reducer.kept(reducer.term(x));
+    for (; additions > 0; --additions) {
+      const std::vector<double> right = std::move(held.back());
+      held.pop_back();
+      const bool is_root = held.size() == 1 && additions == 1 && m == reducer.terms;
+      for (std::size_t i = 0; i < right.size(); ++i) {
+        double& left = held.back()[i];
+        const double total = reducer.combined(left, right[i]);
+        left =
+            reducer.kept(is_root && share.count == reducer.terms ? reducer.finished(total) : total);
+      }
+    }
+  }
+  std::ranges::copy(held.front(), buffer.begin());
+  if (reducer.terms == 1)  // a root that is no sum
+    for (double& x : buffer) x = reducer.kept(reducer.finished(x));
 }
 
 void reproducible_all_reduce(Communicator& communicator, const Reducer& reducer,

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "distributed/program.hpp"
 
@@ -28,6 +29,12 @@ Share share_of(std::int64_t micro_batches, std::int32_t ranks, std::int32_t rank
 
 /// What has to be otherwise, where there is no such all-reduce; else empty.
 std::string_view reproducible_refusal(std::int64_t micro_batches, std::int32_t ranks);
+
+/// How many sums of a tree over so many terms are complete after each of them, all being added from
+/// the left: the last term and sum that are held become one so many times.
+std::vector<std::int32_t> additions_after(std::int64_t terms);
+/// How many sums and terms are held at a time.
+std::int32_t most_held(std::span<const std::int32_t> additions);
 
 /// Writes a micro-batch's gradient, as it is stored, into a message's elements.
 using Gradient = std::function<void(std::int64_t micro_batch, std::span<double> elements)>;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "distributed/library.hpp"
+
 namespace opbound {
 
 CollectiveRuns::CollectiveRuns(const CollectiveSpec& collective, Engine& engine, const Tensor& x)
@@ -53,13 +55,20 @@ Buffers CollectiveRuns::gathered(Buffers buffers) {
   return results;
 }
 
-Buffers CollectiveRuns::whole() { return adds(c_.collective) ? reduced(reducer_, 0, n_) : moved(); }
+Buffers CollectiveRuns::whole(const Circumstances& circumstances) {
+  return adds(c_.collective) ? reduced(reducer_, 0, n_, circumstances) : moved(circumstances);
+}
 
-Buffers CollectiveRuns::reduced(const Reducer& reducer, std::int64_t first, std::int64_t count) {
+Buffers CollectiveRuns::reduced(const Reducer& asked, std::int64_t first, std::int64_t count,
+                                const Circumstances& circumstances) {
+  Reducer reducer = asked;
+  if (!engine_.traits().keeps_order)
+    reducer = library_reducer(asked, c_.spec.precision.storage, c_.spec.precision.output,
+                              schedule_.ranks);
   Buffers buffers = of_local_ranks(first, count, [&](std::int32_t, std::vector<double>& own) {
     for (double& v : own) v = engine_.own_term(reducer, v);
   });
-  engine_.run(schedule_, reducer, buffers);
+  engine_.run(schedule_, reducer, buffers, circumstances);
   Buffers results = gathered(std::move(buffers));
   if (schedule_.collective != Collective::reduce_scatter) return results;
   std::vector<double> all(static_cast<std::size_t>(count));
@@ -71,7 +80,7 @@ Buffers CollectiveRuns::reduced(const Reducer& reducer, std::int64_t first, std:
   return {all};
 }
 
-Buffers CollectiveRuns::moved() {
+Buffers CollectiveRuns::moved(const Circumstances& circumstances) {
   Buffers buffers = of_local_ranks(0, n_, [&](std::int32_t rank, std::vector<double>& own) {
     const Chunk shard = c_.collective == Collective::broadcast ? Chunk{0, rank == 0 ? n_ : 0}
                                                                : chunk_of(schedule_, n_, rank);
@@ -80,7 +89,7 @@ Buffers CollectiveRuns::moved() {
       if (i < shard.first || i >= shard.first + shard.count)
         own[static_cast<std::size_t>(i)] = std::numeric_limits<double>::quiet_NaN();
   });
-  engine_.run(schedule_, reducer_, buffers);
+  engine_.run(schedule_, reducer_, buffers, circumstances);
   return gathered(std::move(buffers));
 }
 

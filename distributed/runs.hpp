@@ -29,14 +29,15 @@ class CollectiveRuns {
   Buffers gathered(Buffers buffers);
 
   /// The whole message, reduced or moved.
-  Buffers whole();
+  Buffers whole(const Circumstances& circumstances = {});
 
   /// Elements [first, first + count) reduced; of a scatter, every rank's shards put together.
-  Buffers reduced(const Reducer& reducer, std::int64_t first, std::int64_t count);
+  Buffers reduced(const Reducer& reducer, std::int64_t first, std::int64_t count,
+                  const Circumstances& circumstances = {});
 
  private:
   /// Rank 0's elements, told to all: whole by rank 0, or each rank's shard by that rank.
-  Buffers moved();
+  Buffers moved(const Circumstances& circumstances);
 
   const CollectiveSpec& c_;
   Engine& engine_;

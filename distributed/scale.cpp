@@ -5,7 +5,7 @@
 
 #include "bounds/reveal.hpp"
 #include "distributed/engine_provider.hpp"
-#include "distributed/world.hpp"
+#include "distributed/simulated.hpp"
 #include "reports/text.hpp"
 #include "suites/run.hpp"
 
@@ -51,21 +51,21 @@ std::optional<Scaled> scale(CollectiveSpec c, std::int32_t ranks, std::uint64_t 
   const std::int64_t n = c.spec.sizes[1];
   Prepared prepared = prepare(c.spec);
   const Tensor& x = prepared.tensors.find("x")->second;
-  World world(ranks, {.seed = seed});
+  SimulatedRanks simulated(ranks, {.seed = seed});
   Buffers buffers(static_cast<std::size_t>(ranks),
                   std::vector<double>(static_cast<std::size_t>(n)));
   for (std::int64_t k = 0; k < ranks * n; ++k)
     buffers[static_cast<std::size_t>(k / n)][static_cast<std::size_t>(k % n)] =
-        world.own_term(reducer, x.at(k));
-  world.run(schedule, reducer, buffers);
+        simulated.own_term(reducer, x.at(k));
+  simulated.run(schedule, reducer, buffers);
 
   Tensor& y = prepared.tensors.find("y")->second;
   for (std::int64_t i = 0; i < n; ++i) y.set(i, buffers[0][static_cast<std::size_t>(i)]);
-  const EngineProvider provider(world, c.order);
+  const EngineProvider provider(simulated, c.order);
   Scaled s;
   s.record = judge_case(c.spec, provider, prepared, provider.contract(*c.spec.op, c.spec.declared))
                  .front();
-  const Record whose = described(c, world, s.record.part);
+  const Record whose = described(c, simulated, s.record.part);
   s.record.environment = whose.environment;
   s.record.ranks = whose.ranks;
   s.record.schedule = whose.schedule;
@@ -76,8 +76,8 @@ std::optional<Scaled> scale(CollectiveSpec c, std::int32_t ranks, std::uint64_t 
            0,
            s.record.ratio.value_or(0),
            s.record.verdict,
-           world.count().messages,
-           world.count().last_end};
+           simulated.count().messages,
+           simulated.count().last_end};
   s.row.height = height(tree_of(schedule, 0));
   measure(s.row, c.spec, prepared, reducer.wire);
   return s;

@@ -209,22 +209,6 @@ class TcpCommunicator final : public Communicator {
   bool is_broken_ = false;
 };
 
-class TcpEngine final : public RankEngine {
- public:
-  explicit TcpEngine(std::unique_ptr<Communicator> c) : communicator_(std::move(c)) {}
-
-  std::string name() const override { return "tcp"; }
-  std::string version() const override { return opbound::version; }
-  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
-
- protected:
-  Communicator& communicator() override { return *communicator_; }
-  const Communicator& communicator() const override { return *communicator_; }
-
- private:
-  std::unique_ptr<Communicator> communicator_;
-};
-
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -275,7 +259,8 @@ std::unique_ptr<Engine> tcp_engine(double seconds) {
   const auto rank = launched();
   if (!rank) throw Unavailable("tcp: no launcher says which rank this is: RANK, WORLD_SIZE");
   const MeetingPlace place = rank->size == 1 ? MeetingPlace{} : meeting_place();
-  return std::make_unique<TcpEngine>(tcp_communicator(*rank, place, seconds));
+  return std::make_unique<RankEngine>(tcp_communicator(*rank, place, seconds),
+                                      EngineTraits{.name = "tcp", .version = opbound::version});
 }
 
 }  // namespace opbound

@@ -192,7 +192,9 @@ std::string csv_cell(const std::string& text) {
 
 Terminal Terminal::of(int descriptor) {
   Terminal t;
-  const bool is_terminal = isatty(descriptor) != 0;
+  // Open MPI gives every rank a terminal of its own, whatever mpirun's output goes to
+  const bool is_terminal =
+      isatty(descriptor) != 0 && std::getenv("OMPI_COMM_WORLD_RANK") == nullptr;
   t.columns = environment_columns().value_or(
       is_terminal ? t.columns : std::numeric_limits<std::int32_t>::max());
   if (!is_terminal) return t;

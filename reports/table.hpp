@@ -26,7 +26,7 @@ struct Terminal {
   /// As the file `descriptor` is: colour only on a terminal and without NO_COLOR (no-color.org) and
   /// TERM=dumb, unicode only on a terminal whose locale says UTF-8, its width as it is but taken
   /// between 60 and 240 columns. A file or pipe gets plain ASCII, as wide as COLUMNS says or,
-  /// without it, as it needs.
+  /// without it, as it needs; so does everything under mpirun, where ranks write to its terminals.
   static Terminal of(int descriptor);
 };
 

@@ -5,7 +5,7 @@
 
 #include "distributed/collective_spec.hpp"
 #include "distributed/reproducible.hpp"
-#include "distributed/world.hpp"
+#include "distributed/simulated.hpp"
 #include "suites/input.hpp"
 #include "suites/run.hpp"
 #include "tests/attack_kernels.hpp"

@@ -1,12 +1,12 @@
-// Planted faults of collectives: a world whose ranks do one thing wrong. Each names the check that
-// has to find it; without the fault the same world passes all of them.
+// Planted faults of collectives: ranks that do one thing wrong. Each names the check that has to
+// find it; without the fault the same ranks pass all of them.
 #pragma once
 
 #include <functional>
 #include <memory>
 
 #include "distributed/check.hpp"
-#include "distributed/world.hpp"
+#include "distributed/simulated.hpp"
 #include "suites/input.hpp"
 #include "tests/attack_kernels.hpp"
 
@@ -27,47 +27,34 @@ inline CollectiveSpec collective(int order, std::int32_t ranks, std::int64_t n,
   return c;
 }
 
-/// What a rank that does something of its own may look at.
-struct Circumstances {
-  std::uint64_t weather = 0;
-  std::int64_t offset = 0;
-  bool is_late = false;  ///< its streams are
-};
-
-/// A world whose ranks do something of their own in place of what they are told.
-class FaultyWorld final : public Engine {
+/// Ranks that do something of their own in place of what they are told.
+class FaultyRanks final : public Engine {
  public:
-  using Run = std::function<void(World&, Schedule, Reducer, Buffers&, const Circumstances&)>;
+  using Run =
+      std::function<void(SimulatedRanks&, Schedule, Reducer, Buffers&, const Circumstances&)>;
 
-  FaultyWorld(std::int32_t ranks, Run run, bool keeps_order = true)
-      : world_(ranks), run_(std::move(run)), keeps_order_(keeps_order) {}
+  FaultyRanks(std::int32_t ranks, Run run, bool keeps_order = true)
+      : Engine({.name = "faulty ranks",
+                .version = "1",
+                .keeps_order = keeps_order,
+                .has_streams = true,
+                .has_addresses = true},
+               {ranks, 0, ranks}),
+        simulated_(ranks),
+        run_(std::move(run)) {}
 
-  std::string name() const override { return "faulty world"; }
-  std::string version() const override { return world_.version(); }
-  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
-  std::int32_t ranks() const override { return world_.ranks(); }
-  bool keeps_order() const override { return keeps_order_; }
-  void run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) override {
-    run_(world_, schedule, reducer, buffers, now_);
-  }
   std::vector<std::byte> gather(std::span<const std::byte> all) override {
-    return world_.gather(all);
-  }
-  void set_weather(std::uint64_t weather) override { now_.weather = weather; }
-  bool set_offset(std::int64_t elements) override {
-    now_.offset = elements;
-    return true;
-  }
-  bool delay_streams(const std::vector<TensorRange>& tensors) override {
-    now_.is_late = !tensors.empty();
-    return true;
+    return simulated_.gather(all);
   }
 
  private:
-  World world_;
+  void run_under(const Circumstances& circumstances, const Schedule& schedule,
+                 const Reducer& reducer, Buffers& buffers) override {
+    run_(simulated_, schedule, reducer, buffers, circumstances);
+  }
+
+  SimulatedRanks simulated_;
   Run run_;
-  bool keeps_order_;
-  Circumstances now_;
 };
 
 struct Fault {
@@ -81,18 +68,18 @@ inline Fault in_messages(std::string_view name, std::string_view what, std::stri
                          std::function<CollectiveSpec()> spec,
                          const std::function<void(Letter&)>& tamper) {
   return {name, what, part, std::move(spec), [tamper](bool is_planted) {
-            WorldOptions options;
+            SimulationOptions options;
             if (is_planted) options.tamper = tamper;
-            return std::make_unique<World>(8, options);
+            return std::make_unique<SimulatedRanks>(8, options);
           }};
 }
 inline Fault in_ranks(std::string_view name, std::string_view what, std::string_view part,
-                      std::function<CollectiveSpec()> spec, const FaultyWorld::Run& run) {
+                      std::function<CollectiveSpec()> spec, const FaultyRanks::Run& run) {
   return {name, what, part, std::move(spec), [run](bool is_planted) -> std::unique_ptr<Engine> {
-            const FaultyWorld::Run right = [](World& world, const Schedule& s, const Reducer& r,
-                                              Buffers& own,
-                                              const Circumstances&) { world.run(s, r, own); };
-            return std::make_unique<FaultyWorld>(8, is_planted ? run : right);
+            const FaultyRanks::Run right = [](SimulatedRanks& simulated, const Schedule& s,
+                                              const Reducer& r, Buffers& own,
+                                              const Circumstances&) { simulated.run(s, r, own); };
+            return std::make_unique<FaultyRanks>(8, is_planted ? run : right);
           }};
 }
 
@@ -105,14 +92,14 @@ inline Fault missing_wait() {
             return c;
           },
           [](bool is_planted) {
-            WorldOptions options;
+            SimulationOptions options;
             if (is_planted) options.unwaited = {"bias"};
-            return std::make_unique<World>(8, options);
+            return std::make_unique<SimulatedRanks>(8, options);
           }};
 }
 
 /// Each rank adds all ranks in turn from its own on.
-inline void add_from_own(World&, const Schedule&, const Reducer& reducer, Buffers& buffers,
+inline void add_from_own(SimulatedRanks&, const Schedule&, const Reducer& reducer, Buffers& buffers,
                          const Circumstances&) {
   const Buffers given = buffers;
   for (std::size_t r = 0; r < given.size(); ++r)
@@ -127,19 +114,19 @@ inline void add_from_own(World&, const Schedule&, const Reducer& reducer, Buffer
 /// Faults of what must not matter: a balanced tree that is another order where it does.
 inline std::vector<Fault> order_faults() {
   const auto tree = [] { return collective(all_reduce::balanced_tree, 8, 61, "fp32"); };
-  const auto otherwise = [](const auto& when) -> FaultyWorld::Run {
-    return
-        [when](World& world, Schedule s, const Reducer& r, Buffers& own, const Circumstances& now) {
-          if (when(world, s, own, now)) s.order = all_reduce::halving_doubling;
-          world.run(s, r, own);
-        };
+  const auto otherwise = [](const auto& when) -> FaultyRanks::Run {
+    return [when](SimulatedRanks& simulated, Schedule s, const Reducer& r, Buffers& own,
+                  const Circumstances& now) {
+      if (when(simulated, s, own, now)) s.order = all_reduce::halving_doubling;
+      simulated.run(s, r, own);
+    };
   };
   using B = const Buffers&;
   using C = const Circumstances&;
   using S = const Schedule&;
-  using W = const World&;
+  using W = const SimulatedRanks&;
   return {in_ranks("order_of_arrival", "what comes first is added first", "again", tree,
-                   otherwise([](W, S, B, C now) { return now.weather > 0; })),
+                   otherwise([](W, S, B, C now) { return now.disturbance > 0; })),
           in_ranks("another_order", "halves are exchanged over the longest way first", "order",
                    tree, otherwise([](W, S, B, C) { return true; })),
           in_ranks("order_by_size", "short messages go another way", "size", tree,
@@ -147,7 +134,7 @@ inline std::vector<Fault> order_faults() {
           in_ranks("order_by_address", "what is not aligned goes another way", "alignment", tree,
                    otherwise([](W, S, B, C now) { return now.offset != 0; })),
           in_ranks("order_by_ranks", "4 ranks or fewer go another way", "number of ranks", tree,
-                   otherwise([](W world, S s, B, C) { return s.ranks < world.ranks(); }))};
+                   otherwise([](W simulated, S s, B, C) { return s.ranks < simulated.ranks(); }))};
 }
 
 inline std::vector<Fault> all_faults() {
@@ -168,15 +155,17 @@ inline std::vector<Fault> all_faults() {
   const auto tree = [] { return collective(all_reduce::balanced_tree, 8, 61, "fp32"); };
   std::vector<Fault> faults{
       in_ranks("wrong_divisor", "a mean over the ranks of another group", "y", mean,
-               [](World& world, const Schedule& s, Reducer r, Buffers& own, const Circumstances&) {
+               [](SimulatedRanks& simulated, const Schedule& s, Reducer r, Buffers& own,
+                  const Circumstances&) {
                  r.terms -= 1;
-                 world.run(s, r, own);
+                 simulated.run(s, r, own);
                }),
       in_ranks("divided_twice", "a mean that divides before is divided after all the same", "mean",
                mean,
-               [](World& world, const Schedule& s, Reducer r, Buffers& own, const Circumstances&) {
+               [](SimulatedRanks& simulated, const Schedule& s, Reducer r, Buffers& own,
+                  const Circumstances&) {
                  r.divides = all_reduce::Divides::after;
-                 world.run(s, r, own);
+                 simulated.run(s, r, own);
                }),
       in_messages("double_count", "a partial sum is added twice", "y", ring,
                   [](Letter& l) {
@@ -206,9 +195,10 @@ inline std::vector<Fault> all_faults() {
                     std::swap(l.payload, before);
                     before = own;
                   }),
-      in_ranks("local_norm_as_global", "each rank takes its own sum of squares for the sum of all",
-               "ranks", norms,
-               [](World&, const Schedule&, const Reducer&, Buffers&, const Circumstances&) {}),
+      in_ranks(
+          "local_norm_as_global", "each rank takes its own sum of squares for the sum of all",
+          "ranks", norms,
+          [](SimulatedRanks&, const Schedule&, const Reducer&, Buffers&, const Circumstances&) {}),
       in_ranks("order_per_rank", "each rank adds from itself on", "ranks", tree, add_from_own),
       missing_wait()};
   for (Fault& fault : order_faults()) faults.push_back(std::move(fault));

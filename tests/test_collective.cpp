@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "distributed/check.hpp"
-#include "distributed/world.hpp"
+#include "distributed/simulated.hpp"
 #include "reports/table.hpp"
 #include "suites/input.hpp"
 #include "tests/planted_collectives.hpp"
@@ -32,8 +32,8 @@ TEST(Collective, EverySchedulePassesEveryCheck) {
                                       Collective::all_gather, Collective::broadcast}) {
           CollectiveSpec c = planted::collective(order, ranks, 61, precision);
           c.collective = collective;
-          World world(ranks, {.lost = 0.05});
-          for (const Record& r : check_collective(c, world)) {
+          SimulatedRanks simulated(ranks, {.lost = 0.05});
+          for (const Record& r : check_collective(c, simulated)) {
             EXPECT_TRUE(passes(r)) << print_record(r);
             const Record read = from_json(to_json(r));
             EXPECT_EQ(read.op, "all_reduce");
@@ -46,11 +46,11 @@ TEST(Collective, EverySchedulePassesEveryCheck) {
 }
 
 TEST(Collective, ChecksAreNotIdle) {
-  World world(8);
+  SimulatedRanks simulated(8);
   all_reduce::Attributes mean;
   mean.reduction = all_reduce::Reduction::mean;
-  const auto records =
-      check_collective(planted::collective(all_reduce::balanced_tree, 8, 61, "fp32", mean), world);
+  const auto records = check_collective(
+      planted::collective(all_reduce::balanced_tree, 8, 61, "fp32", mean), simulated);
   for (const char* part :
        {"y", "ranks", "again", "order", "size", "number of ranks", "mean", "streams"}) {
     const Record* r = find_part(records, part);
@@ -71,27 +71,28 @@ TEST(Collective, NarrowFormatsAndSmallNumbersPass) {
           for (const auto hop : {all_reduce::Hop::compute, all_reduce::Hop::output})
             for (const int order :
                  {all_reduce::ring, all_reduce::balanced_tree, all_reduce::direct}) {
-              World world(16);
+              SimulatedRanks simulated(16);
               const CollectiveSpec c =
                   planted::collective(order, 16, 61, precision, {reduction, divides, hop}, input);
-              for (const Record& r : check_collective(c, world))
+              for (const Record& r : check_collective(c, simulated))
                 EXPECT_TRUE(passes(r) || r.verdict == Verdict::vacuous) << print_record(r);
             }
 }
 
 TEST(Collective, WhatAnOrderDoesNotPromiseIsTold) {
-  World world(6);
+  SimulatedRanks simulated(6);
   const auto records =
-      check_collective(planted::collective(all_reduce::ring, 6, 61, "bf16"), world);
+      check_collective(planted::collective(all_reduce::ring, 6, 61, "bf16"), simulated);
   const Record* size = find_part(records, "size");
   ASSERT_NE(size, nullptr);
   EXPECT_EQ(size->verdict, Verdict::skipped);
   EXPECT_NE(size->reason.find("hangs on its place in the message; "), std::string::npos);
   EXPECT_EQ(size->reason.find("; 0 of"), std::string::npos) << size->reason;
-  EXPECT_EQ(check_collective(planted::collective(all_reduce::balanced_tree, 6, 9, "fp32"), world)
-                .at(0)
-                .reason,
-            "needs a power of two of ranks");
+  EXPECT_EQ(
+      check_collective(planted::collective(all_reduce::balanced_tree, 6, 9, "fp32"), simulated)
+          .at(0)
+          .reason,
+      "needs a power of two of ranks");
 }
 
 TEST(Collective, TheFirstNaNIsNamedWhereItCameFrom) {
@@ -99,15 +100,15 @@ TEST(Collective, TheFirstNaNIsNamedWhereItCameFrom) {
     all_reduce::Attributes a;
     a.reduction = reduction;
     CollectiveSpec c = planted::collective(all_reduce::ring, 4, 61, "fp32", a);
-    World world(4);
+    SimulatedRanks simulated(4);
     c.tensors = {{"weight", {0, 40}}, {"bias", {40, 21}}};
     Buffers given(4, std::vector<double>(61, 1.0));
-    EXPECT_FALSE(first_nonfinite(world, given, c.tensors));
+    EXPECT_FALSE(first_nonfinite(simulated, given, c.tensors));
     given[3][2] = INFINITY;
     given[2][57] = NAN;
-    EXPECT_EQ(to_string(*first_nonfinite(world, given, c.tensors)), "nan of rank 2, bias[17]");
+    EXPECT_EQ(to_string(*first_nonfinite(simulated, given, c.tensors)), "nan of rank 2, bias[17]");
     c.spec.inputs = {{"x", parse_input("special")}};
-    const auto records = check_collective(c, world);
+    const auto records = check_collective(c, simulated);
     const Record* origin = find_part(records, "nonfinite");
     ASSERT_NE(origin, nullptr);
     EXPECT_EQ(origin->reason, "inf of rank 0, weight[12] is the first that is no number");
@@ -117,9 +118,9 @@ TEST(Collective, TheFirstNaNIsNamedWhereItCameFrom) {
 }
 
 TEST(Collective, WhatDoesNotEndIsAFailureWithItsCause) {
-  World world(8, {.dead_rank = 2, .dead_round = 1});
+  SimulatedRanks simulated(8, {.dead_rank = 2, .dead_round = 1});
   const auto records =
-      check_collective(planted::collective(all_reduce::ring, 8, 61, "fp32"), world);
+      check_collective(planted::collective(all_reduce::ring, 8, 61, "fp32"), simulated);
   ASSERT_EQ(records.size(), 1U);
   EXPECT_EQ(records[0].verdict, Verdict::failed);
   EXPECT_EQ(records[0].reason, "rank 2 died in round 1; 7 other ranks wait");
@@ -151,14 +152,15 @@ TEST(Collective, EveryCheckHasAFault) {
 
 /// A library that adds in the order of arrival, of which 3 ranks are always late.
 std::vector<Record> of_library(const std::function<void(Buffers&, bool is_late)>& writes) {
-  planted::FaultyWorld library(
+  planted::FaultyRanks library(
       8,
-      [&](World& world, Schedule s, const Reducer& r, Buffers& own,
-          const planted::Circumstances& now) {
-        s.order = now.weather > 0 || now.offset > 0 || now.is_late ? all_reduce::binary_tree
-                                                                   : all_reduce::ring;
-        writes(own, now.is_late);
-        world.run(s, r, own);
+      [&](SimulatedRanks& simulated, Schedule s, const Reducer& r, Buffers& own,
+          const Circumstances& now) {
+        s.order = now.disturbance > 0 || now.offset > 0 || !now.late.empty()
+                      ? all_reduce::binary_tree
+                      : all_reduce::ring;
+        writes(own, !now.late.empty());
+        simulated.run(s, r, own);
       },
       false);
   CollectiveSpec c = planted::collective(all_reduce::any_order, 8, 61, "fp32");
@@ -216,9 +218,9 @@ TEST(Collective, AnExtremeDoesNotHangOnItsOperandsOrder) {
     all_reduce::Attributes a;
     a.reduction = reduction;
     for (const int order : all_orders()) {
-      World world(8);
+      SimulatedRanks simulated(8);
       const auto records =
-          check_collective(planted::collective(order, 8, 61, "fp32", a, "special"), world);
+          check_collective(planted::collective(order, 8, 61, "fp32", a, "special"), simulated);
       for (const Record& record : records)
         EXPECT_TRUE(passes(record)) << name_of_order(order) << "\n" << print_record(record);
     }

@@ -97,9 +97,9 @@ TEST_F(ProgramCollective, an_engine_that_is_not_here_is_skipped_or_missed) {
   EXPECT_TRUE(contains(skipped.out, "no launcher says which rank this is")) << skipped.out;
   EXPECT_EQ(opbound("collective --engine tcp --require tcp").code, 3);
   const std::string few = "collective --ranks 4 --size 8 --quiet ";
-  EXPECT_EQ(opbound(few + "--require world").code, 0);
+  EXPECT_EQ(opbound(few + "--require simulated").code, 0);
   EXPECT_EQ(opbound(few + "--require mpi").code, 3);
-  EXPECT_EQ(opbound(few + "--by-ranks --require world").code, 0);
+  EXPECT_EQ(opbound(few + "--by-ranks --require simulated").code, 0);
   EXPECT_EQ(opbound(few + "--by-ranks --require mpi").code, 3);
 }
 
@@ -115,7 +115,7 @@ TEST_F(ProgramCollective, bad_use_is_one_line) {
   EXPECT_TRUE(contains(refusal("collective --unwaited bias"), "bias"));
   EXPECT_TRUE(contains(refusal("collective --ranks 8 --dead-rank 8"), "--dead-rank"));
   EXPECT_TRUE(contains(refusal("collective --input nromal"), "nromal"));
-  EXPECT_TRUE(contains(refusal("collective --by-ranks --engine mpi"), "world"));
+  EXPECT_TRUE(contains(refusal("collective --by-ranks --engine mpi"), "simulated"));
   EXPECT_TRUE(contains(refusal("collective --ranks 0"), "--ranks"));
   EXPECT_TRUE(contains(refusal("collective --ranks 1000 --size 268435456"), "elements in all"));
   EXPECT_TRUE(contains(refusal("collective --ranks 16000 --size 16000"), "messages in all"));
@@ -123,9 +123,10 @@ TEST_F(ProgramCollective, bad_use_is_one_line) {
 }
 
 TEST_F(ProgramCollective, an_option_without_effect_is_refused) {
-  EXPECT_EQ(refusal("collective --engine mpi --ranks 8"),
-            "opbound: --ranks: engine mpi, expected world, or nccl in one process: a launcher says "
-            "how many ranks there are else\n");
+  EXPECT_EQ(
+      refusal("collective --engine mpi --ranks 8"),
+      "opbound: --ranks: engine mpi, expected simulated, or nccl in one process: a launcher says "
+      "how many ranks there are else\n");
   EXPECT_TRUE(contains(refusal("collective --lost 0.1 --engine mpi"), "--lost: engine mpi"));
   EXPECT_TRUE(contains(refusal("collective --lost 0.1 --engine nccl"), "--lost: engine nccl"));
   EXPECT_TRUE(contains(refusal("collective --dead-rank 1 --engine tcp"), "--dead-rank: engine"));
@@ -184,7 +185,7 @@ TEST_F(ProgramMpi, four_processes_pass_every_check) {
 /// Simulated ranks are not another program: MPI gives their bits.
 TEST_F(ProgramMpi, its_bits_are_those_of_simulated_ranks) {
   const std::string words = "collective all_reduce --size 61 --ranks 4";
-  const auto simulated = hashes(1, words + " --engine world");
+  const auto simulated = hashes(1, words + " --engine simulated");
   EXPECT_EQ(hashes(4, words), simulated);
   EXPECT_GT(simulated.size(), 4U);
 }
@@ -289,7 +290,7 @@ TEST_F(ProgramTcp, sockets_give_the_bits_of_simulated_ranks) {
   const std::string words = "collective --size 61 --attribute reduction=mean";
   const Ran ran = ranks(words + " --out tcp.jsonl");
   EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
-  EXPECT_EQ(opbound(words + " --ranks 4 --engine world --out world.jsonl").code, 0);
+  EXPECT_EQ(opbound(words + " --ranks 4 --engine simulated --out simulated.jsonl").code, 0);
   const auto hashes = [&](const char* file, std::string_view engine) {
     std::string all;
     for (const Record& r : read_records(path(file))) {
@@ -298,7 +299,7 @@ TEST_F(ProgramTcp, sockets_give_the_bits_of_simulated_ranks) {
     }
     return all;
   };
-  EXPECT_EQ(hashes("tcp.jsonl", "tcp"), hashes("world.jsonl", "world"));
+  EXPECT_EQ(hashes("tcp.jsonl", "tcp"), hashes("simulated.jsonl", "simulated"));
 }
 
 TEST_F(ProgramCollective, a_launchers_nonsense_is_one_line) {

@@ -1,75 +1,22 @@
 // The reproducible all-reduce: one set of bits for every number of ranks, and what it costs.
 #include <gtest/gtest.h>
 
-#include <condition_variable>
-#include <map>
-#include <mutex>
-#include <thread>
-
 #include "distributed/reproducible.hpp"
 #include "reports/error.hpp"
 #include "tests/collective_case.hpp"
+#include "tests/thread_ranks.hpp"
 
 namespace opbound {
 namespace {
 
-/// Threads that hand one another bytes: a transport that blocks, as a real one does.
-class Post {
- public:
-  using Key = std::array<std::int32_t, 3>;
-
-  void put(const Key& key, std::span<const std::byte> bytes) {
-    const std::lock_guard lock(mutex_);
-    letters_[key].assign(bytes.begin(), bytes.end());
-    change_.notify_all();
-  }
-  void get(const Key& key, std::span<std::byte> bytes) {
-    std::unique_lock lock(mutex_);
-    change_.wait(lock, [&] { return letters_.contains(key); });
-    ASSERT_EQ(letters_[key].size(), bytes.size());
-    std::copy(letters_[key].begin(), letters_[key].end(), bytes.begin());
-    letters_.erase(key);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable change_;
-  std::map<Key, std::vector<std::byte>> letters_;
-};
-
-class ThreadRank final : public Communicator {
- public:
-  ThreadRank(Post& post, std::int32_t rank, std::int32_t size)
-      : post_(post), rank_(rank), size_(size) {}
-
-  std::int32_t rank() const override { return rank_; }
-  std::int32_t size() const override { return size_; }
-  void exchange(std::span<const Sent> sent, std::span<const Received> received) override {
-    for (const Sent& s : sent) post_.put({rank_, s.to, s.tag}, s.bytes);
-    for (const Received& r : received) post_.get({r.from, rank_, r.tag}, r.bytes);
-    for (const Sent& s : sent) bytes_ += s.bytes.size();
-  }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  Post& post_;
-  std::int32_t rank_, size_;
-  std::size_t bytes_ = 0;
-};
-
 /// action(communicator) on every rank; gives the bytes that each sent.
 template <class F>
 std::vector<std::size_t> on_ranks(std::int32_t ranks, F action) {
-  Post post;
   std::vector<std::size_t> bytes(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (std::int32_t r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      ThreadRank own(post, r, ranks);
-      action(own);
-      bytes[static_cast<std::size_t>(r)] = own.bytes();
-    });
-  for (std::thread& t : threads) t.join();
+  on_thread_ranks(ranks, [&](std::unique_ptr<ThreadRank> own) {
+    action(*own);
+    bytes[static_cast<std::size_t>(own->rank())] = own->bytes();
+  });
   return bytes;
 }
 

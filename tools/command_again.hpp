@@ -24,7 +24,7 @@ bool is_sweep(const Record& record);
 std::string again_text(const Record& record, const CaseSpec& spec);
 
 /// Was it made by `opbound collective`? The command that makes all checks of its case again:
-/// engine, ranks, order, elements, and what the simulated world did to them.
+/// engine, ranks, order, elements, and what the simulation did to them.
 bool is_collective(const Record& record);
 std::string collective_again_text(const Record& record);
 

@@ -11,7 +11,7 @@
 #include "distributed/launch.hpp"
 #include "distributed/revealed.hpp"
 #include "distributed/scale.hpp"
-#include "distributed/world.hpp"
+#include "distributed/simulated.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/progress.hpp"
@@ -77,9 +77,9 @@ int write_and_tell(const CollectiveOptions& options, const std::vector<Record>& 
 /// Processes that know nothing of one another would each be rank 0.
 void require_all_ranks(const Engine& engine, const std::string& name) {
   const std::optional<Launched> rank = launched();
-  if (name != "world" && rank && rank->size != engine.ranks())
+  if (name != "simulated" && rank && rank->size != engine.ranks())
     throw ProviderFailure(fmt::format("{} started {} ranks, of which {} knows {}", rank->by,
-                                      rank->size, engine.name(), engine.ranks()));
+                                      rank->size, engine.traits().name, engine.ranks()));
 }
 
 /// Sums only: the order of a minimum changes no value, and partial sums that are stored elsewhere
@@ -90,9 +90,10 @@ std::string order_line(const CollectiveSpec& c, Engine& engine) {
       a.hop != all_reduce::Hop::compute || !refusal(schedule_of(c)).empty())
     return "";
   const RevealedOrder found = reveal_order(c, engine, most_probes);
-  return fmt::format("{} {}: {}\n", name_of(c.spec.precision),
-                     engine.keeps_order() ? std::string(name_of_order(c.order)) : engine.name(),
-                     to_string(found));
+  return fmt::format(
+      "{} {}: {}\n", name_of(c.spec.precision),
+      engine.traits().keeps_order ? std::string(name_of_order(c.order)) : engine.traits().name,
+      to_string(found));
 }
 
 int collective_by(const CollectiveOptions& options, const std::string& name) {
@@ -100,10 +101,10 @@ int collective_by(const CollectiveOptions& options, const std::string& name) {
   std::string orders, timing, device = "cpu", absence;
   std::unique_ptr<Engine> engine;
   const std::optional<Launched> rank = launched();
-  bool is_first = !rank || name == "world" || rank->rank == 0;
+  bool is_first = !rank || name == "simulated" || rank->rank == 0;
   try {
     engine = kind_named(name).make(options.ranks);
-    device = engine->device();
+    device = engine->traits().device;
     is_first = engine->first_rank() == 0;
     require_all_ranks(*engine, name);
     const std::vector<CollectiveSpec> cases = cases_of(options, *engine);
@@ -170,12 +171,17 @@ int collective_by_ranks(const CollectiveOptions& options) {
   }
   progress.clear();
   return write_and_tell(options, records, text + overflow_text(options) + "\n",
-                        std::make_unique<Asked>("world", "cpu", ""));
+                        std::make_unique<Asked>("simulated", "cpu", ""));
+}
+
+/// Is the balanced tree the one order that was asked for?
+bool is_in_tree(const CollectiveOptions& options) {
+  return options.orders == std::vector<std::string>{"balanced_tree"};
 }
 
 /// InputError for an option that would change nothing.
 void require_effects(const CollectiveOptions& options, const std::string& name) {
-  const bool is_world = name == "world";
+  const bool is_simulated = name == "simulated";
   const std::optional<Launched> rank = launched();
   const bool has_gpus = name == "nccl" && (!rank || rank->size == 1);  // all ranks in this process
   struct Given {
@@ -185,15 +191,17 @@ void require_effects(const CollectiveOptions& options, const std::string& name) 
   };
   const EngineOptions& given = options.ranks;
   const std::array<Given, 6> of_engines{{
-      {"--by-ranks", options.by_ranks, is_world, "world, whose number of ranks is free"},
-      {"--ranks", given.ranks > 0, is_world || has_gpus || (rank && rank->size == given.ranks),
-       "world, or nccl in one process: a launcher says how many ranks there are else"},
-      {"--order", !options.orders.empty(), is_world || name == "mpi" || name == "tcp",
-       "world, mpi or tcp, which keep an order: a library chooses its own"},
-      {"--lost", given.lost > 0, is_world, "world, whose messages can be lost"},
-      {"--dead-rank", given.dead_rank >= 0, is_world, "world, whose ranks can die"},
-      {"--unwaited", !given.unwaited.empty(), is_world || name == "nccl",
-       "world or nccl, which have streams"},
+      {"--by-ranks", options.by_ranks, is_simulated, "simulated, whose number of ranks is free"},
+      {"--ranks", given.ranks > 0, is_simulated || has_gpus || (rank && rank->size == given.ranks),
+       "simulated, or nccl in one process: a launcher says how many ranks there are else"},
+      {"--order", !options.orders.empty(),
+       is_simulated || name == "mpi" || name == "tcp" || (name == "nccl" && is_in_tree(options)),
+       name == "nccl" ? "balanced_tree alone, or none: NCCL chooses its own"
+                      : "simulated, mpi or tcp, which keep an order: a library chooses its own"},
+      {"--lost", given.lost > 0, is_simulated, "simulated, whose messages can be lost"},
+      {"--dead-rank", given.dead_rank >= 0, is_simulated, "simulated, whose ranks can die"},
+      {"--unwaited", !given.unwaited.empty(), is_simulated || name == "nccl",
+       "simulated or nccl, which have streams"},
   }};
   for (const auto& [option, is_given, has_effect, expected] : of_engines)
     if (is_given && !has_effect) throw InputError(option, "engine " + name, expected);
@@ -216,16 +224,17 @@ void require_effects(const CollectiveOptions& options, const std::string& name) 
 int collective(CollectiveOptions options) {
   const std::optional<Launched> rank = launched();
   const std::string name = !options.engine.empty()  ? options.engine
-                           : !rank                  ? "world"
+                           : !rank                  ? "simulated"
                            : rank->by == "torchrun" ? "tcp"
                                                     : "mpi";
-  if (name == "world" && options.ranks.ranks == 0) options.ranks.ranks = 1024;
+  if (name == "simulated" && options.ranks.ranks == 0) options.ranks.ranks = 1024;
+  options.ranks.is_in_tree = is_in_tree(options);
   try {
     kind_named(name);
-    cases_of(options, World(std::max(options.ranks.ranks,
-                                     1)));  // what is wrong is wrong before a rank waits
+    cases_of(options, SimulatedRanks(std::max(options.ranks.ranks,
+                                              1)));  // what is wrong is wrong before a rank waits
     require_effects(options, name);
-    if (name == "world" && options.ranks.dead_rank >= options.ranks.ranks)
+    if (name == "simulated" && options.ranks.dead_rank >= options.ranks.ranks)
       throw InputError("--dead-rank", std::to_string(options.ranks.dead_rank),
                        "a rank below --ranks, " + std::to_string(options.ranks.ranks));
     std::vector<std::string> tensors;
@@ -237,11 +246,11 @@ int collective(CollectiveOptions options) {
     if (!rank || rank->rank == 0) throw;
     return exit_bad_use;  // rank 0 says what
   }
-  if (name == "world" && rank && rank->rank > 0) return exit_clean;  // one world is enough
+  if (name == "simulated" && rank && rank->rank > 0) return exit_clean;  // one simulation is enough
   return options.by_ranks ? collective_by_ranks(options) : collective_by(options, name);
 }
 
-/// "world: simulated ranks; mpi: ..."
+/// "simulated: ranks of this process; mpi: ..."
 std::string engine_words() {
   std::string text;
   for (const EngineKind& k : engine_kinds())
@@ -249,7 +258,7 @@ std::string engine_words() {
   return text;
 }
 
-void add_world_options(CLI::App& command, CollectiveOptions& options) {
+void add_simulation_options(CLI::App& command, CollectiveOptions& options) {
   command
       .add_option("--ranks", options.ranks.ranks,
                   "Simulated ranks, 1024 if not given; of nccl: GPUs of this process, all if not "
@@ -294,8 +303,9 @@ void add_collective(CLI::App& program, Action& chosen) {
                    "all_reduce, reduce_scatter, all_gather, broadcast; all of them if none")
       ->type_name("NAME");
   command
-      ->add_option("--engine", options->engine,
-                   engine_words() + ". mpi under mpirun and srun, tcp under torchrun, else world")
+      ->add_option(
+          "--engine", options->engine,
+          engine_words() + ". mpi under mpirun and srun, tcp under torchrun, else simulated")
       ->type_name("NAME");
   command->add_option("--order", options->orders, "ring, balanced_tree, ...; all of them if none")
       ->type_name("NAME")
@@ -322,7 +332,7 @@ void add_collective(CLI::App& program, Action& chosen) {
                    "A tensor in the message, in their order, so that it can be named")
       ->type_name("NAME=ELEMENTS")
       ->allow_extra_args(false);
-  add_world_options(*command, *options);
+  add_simulation_options(*command, *options);
   command
       ->add_option("--timeout", options->ranks.seconds,
                    "Give up real ranks where nothing comes for so long; MPI's own collectives wait")

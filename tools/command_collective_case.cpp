@@ -98,13 +98,13 @@ std::vector<int> orders_of(const CollectiveOptions& options) {
 
 std::vector<CollectiveSpec> cases_of(const CollectiveOptions& options, const Engine& engine) {
   const std::vector<int> orders =
-      engine.keeps_order() ? orders_of(options) : std::vector<int>{all_reduce::any_order};
+      engine.traits().keeps_order ? orders_of(options) : std::vector<int>{all_reduce::any_order};
   std::vector<CollectiveSpec> cases;
   for (const Collective collective : collectives_of(options))
     for (const std::string& precision : options.precisions)
       for (const int order : orders) {
         CollectiveSpec c = spec_of(options, precision, collective, order, engine.ranks());
-        if (!engine.keeps_order()) c.order = all_reduce::ring;  // how shards are cut
+        if (!engine.traits().keeps_order) c.order = all_reduce::ring;  // how shards are cut
         const bool is_named = !options.orders.empty() || collective == Collective::all_reduce;
         if (is_named || refusal(schedule_of(c)).empty()) cases.push_back(std::move(c));
       }

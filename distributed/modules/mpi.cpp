@@ -82,7 +82,7 @@ const char* exchange(std::span<const Sent> sent, std::span<const Received> recei
 
 // ---- the library's own collectives
 
-/// MPI has no numbers of 16 bits: it moves their bits and is told how they are added.
+/// MPI has no numbers of 16 bits or 8: it moves their bits and is told how they are added.
 template <Format F, all_reduce::Reduction Kind>
 void combine(void* in, void* in_out, int* count, MPI_Datatype*) {
   for (std::int64_t i = 0; i < *count; ++i) {
@@ -106,6 +106,19 @@ MPI_User_function* combine_by(all_reduce::Reduction reduction) {
   }
 }
 
+MPI_User_function* narrow_combine(Element element, all_reduce::Reduction reduction) {
+  switch (element) {
+    case Element::bf16:
+      return combine_by<bf16>(reduction);
+    case Element::fp16:
+      return combine_by<fp16>(reduction);
+    case Element::e4m3:
+      return combine_by<e4m3>(reduction);
+    default:
+      return combine_by<e5m2>(reduction);
+  }
+}
+
 struct Operation {
   MPI_Datatype type = MPI_BYTE;
   MPI_Op op = MPI_SUM;
@@ -122,19 +135,16 @@ Operation operation(Element element, all_reduce::Reduction reduction) {
     o.type = MPI_FLOAT;
   } else if (element == Element::fp64) {
     o.type = MPI_DOUBLE;
-  } else if (element == Element::bf16 || element == Element::fp16) {
+  } else if (is_moved_and_added(element)) {
     // one of each for the whole run: MPI has no place to keep a format with an operation
-    static std::array<std::array<MPI_Op, 4>, 2> made{};
-    static std::array<std::array<bool, 4>, 2> is_made{};
-    const auto f = static_cast<std::size_t>(element == Element::fp16);
-    const auto k = static_cast<std::size_t>(reduction);
+    static std::array<std::array<MPI_Op, 4>, 7> made{};
+    static std::array<std::array<bool, 4>, 7> is_made{};
+    const auto f = static_cast<std::size_t>(element), k = static_cast<std::size_t>(reduction);
     if (!is_made[f][k])
-      o.error =
-          failed(MPI_Op_create(f == 0 ? combine_by<bf16>(reduction) : combine_by<fp16>(reduction),
-                               1, &made[f][k]),
-                 "MPI_Op_create");
+      o.error = failed(MPI_Op_create(narrow_combine(element, reduction), 1, &made[f][k]),
+                       "MPI_Op_create");
     is_made[f][k] = o.error == nullptr;
-    o.type = MPI_UINT16_T;
+    o.type = bytes_of(element) == 2 ? MPI_UINT16_T : MPI_UINT8_T;
     o.op = made[f][k];
   } else {
     o.error = "no MPI type for this format";

@@ -1,35 +1,18 @@
 // NCCL behind the table of nccl_transport.hpp: a module that is opened only where it is asked for.
-#include "distributed/modules/nccl_transport.hpp"
-
-#include <cuda_runtime_api.h>
-#include <nccl.h>
-
-#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <optional>
-#include <string>
 #include <thread>
-#include <vector>
 
-namespace opbound {
-namespace {
+#include "distributed/modules/nccl_ranks.hpp"
 
-static_assert(nccl_id_bytes == NCCL_UNIQUE_ID_BYTES);
-
-/// What a rank of this process holds.
-struct Local {
-  int device = 0;
-  ncclComm_t communicator = nullptr;
-  cudaStream_t writes = nullptr;  ///< the stream that makes a message
-  cudaStream_t moves = nullptr;   ///< NCCL's
-  std::vector<cudaEvent_t> written;
-  std::byte *message = nullptr, *result = nullptr, *staged = nullptr;
-  std::size_t bytes = 0;
-};
+namespace opbound::nccl {
 
 std::vector<Local> locals;
+int all_ranks = 0;
+
+namespace {
 std::string failure;
+}  // namespace
 
 const char* fails(const std::string& text) {
   failure = text;
@@ -44,77 +27,6 @@ const char* failed(ncclResult_t code, const char* call) {
                ncclGetLastError(nullptr));
 }
 
-// Gives the error of a call to the caller of this function, if there is one.
-#define OPBOUND_TRY(call)                                                          \
-  do {                                                                             \
-    if (const char* error_of_try = failed(call, #call); error_of_try != nullptr) { \
-      const std::string words = error_of_try;                                      \
-      const std::size_t end = words.find('(');                                     \
-      const std::size_t text = words.find(": ");                                   \
-      return fails(words.substr(0, std::min(end, text)) +                          \
-                   words.substr(std::min(text, words.size())));                    \
-    }                                                                              \
-  } while (false)
-
-const char* unique_id(std::byte* id) {
-  ncclUniqueId made;
-  OPBOUND_TRY(ncclGetUniqueId(&made));
-  std::copy_n(reinterpret_cast<const std::byte*>(made.internal), nccl_id_bytes, id);
-  return nullptr;
-}
-
-const char* start(std::span<const int> devices, int first_rank, int ranks, const std::byte* id) {
-  locals.assign(devices.size(), {});
-  std::vector<ncclComm_t> communicators(devices.size());
-  if (id == nullptr) {
-    OPBOUND_TRY(ncclCommInitAll(communicators.data(), ranks, devices.data()));
-  } else {
-    ncclUniqueId told;
-    std::copy_n(id, nccl_id_bytes, reinterpret_cast<std::byte*>(told.internal));
-    OPBOUND_TRY(ncclGroupStart());
-    for (std::size_t k = 0; k < devices.size(); ++k) {
-      OPBOUND_TRY(cudaSetDevice(devices[k]));
-      OPBOUND_TRY(
-          ncclCommInitRank(&communicators[k], ranks, told, first_rank + static_cast<int>(k)));
-    }
-    OPBOUND_TRY(ncclGroupEnd());
-  }
-  for (std::size_t k = 0; k < devices.size(); ++k) {
-    Local& own = locals[k];
-    own.device = devices[k];
-    own.communicator = communicators[k];
-    OPBOUND_TRY(cudaSetDevice(own.device));
-    OPBOUND_TRY(cudaStreamCreateWithFlags(&own.writes, cudaStreamNonBlocking));
-    OPBOUND_TRY(cudaStreamCreateWithFlags(&own.moves, cudaStreamNonBlocking));
-  }
-  return nullptr;
-}
-
-const char* release(Local& own) {
-  OPBOUND_TRY(cudaFree(own.message));
-  OPBOUND_TRY(cudaFree(own.result));
-  OPBOUND_TRY(cudaFreeHost(own.staged));
-  own.message = own.result = own.staged = nullptr;
-  own.bytes = 0;
-  return nullptr;
-}
-
-/// Room for a message, aligned as cudaMalloc aligns.
-const char* reserve(Local& own, std::size_t bytes, std::size_t events) {
-  OPBOUND_TRY(cudaSetDevice(own.device));
-  while (own.written.size() < events) {
-    own.written.emplace_back();
-    OPBOUND_TRY(cudaEventCreateWithFlags(&own.written.back(), cudaEventDisableTiming));
-  }
-  if (bytes <= own.bytes) return nullptr;
-  if (const char* error = release(own)) return error;
-  OPBOUND_TRY(cudaMalloc(reinterpret_cast<void**>(&own.message), bytes));
-  OPBOUND_TRY(cudaMalloc(reinterpret_cast<void**>(&own.result), bytes));
-  OPBOUND_TRY(cudaMallocHost(reinterpret_cast<void**>(&own.staged), bytes));
-  own.bytes = bytes;
-  return nullptr;
-}
-
 /// NCCL's type of an element that is_moved_and_added.
 std::optional<ncclDataType_t> type_of(Element e) {
   switch (e) {
@@ -126,6 +38,12 @@ std::optional<ncclDataType_t> type_of(Element e) {
       return ncclBfloat16;
     case Element::fp16:
       return ncclFloat16;
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 24, 0)
+    case Element::e4m3:
+      return ncclFloat8e4m3;
+    case Element::e5m2:
+      return ncclFloat8e5m2;
+#endif
     default:
       return std::nullopt;  // bytes would be added as integers
   }
@@ -144,75 +62,16 @@ ncclRedOp_t operation_of(all_reduce::Reduction reduction) {
   }
 }
 
-/// What a stream is busy with that has not made its tensor yet.
-void CUDART_CB be_late(void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
-
-/// Zeros, then each part by the stream that writes; NCCL's stream waits for those it shall wait
-/// for.
-const char* write_message(Local& own, const NcclCall& call, const void* given) {
-  const auto width = static_cast<std::size_t>(bytes_of(call.element));
-  std::byte* first = own.message + static_cast<std::size_t>(call.offset) * width;
-  OPBOUND_TRY(cudaSetDevice(own.device));
-  OPBOUND_TRY(cudaMemsetAsync(own.message, 0, own.bytes, own.writes));
-  OPBOUND_TRY(cudaStreamSynchronize(own.writes));
-  std::copy_n(static_cast<const std::byte*>(given), static_cast<std::size_t>(call.count) * width,
-              own.staged);
-  for (std::size_t k = 0; k < call.parts.size(); ++k) {
-    const NcclPart& part = call.parts[k];
-    const std::size_t from = static_cast<std::size_t>(part.range.first) * width;
-    const std::size_t bytes = static_cast<std::size_t>(part.range.count) * width;
-    if (part.is_late) OPBOUND_TRY(cudaLaunchHostFunc(own.writes, be_late, nullptr));
-    OPBOUND_TRY(cudaMemcpyAsync(first + from, own.staged + from, bytes, cudaMemcpyHostToDevice,
-                                own.writes));
-    if (!part.is_waited) continue;
-    OPBOUND_TRY(cudaEventRecord(own.written[k], own.writes));
-    OPBOUND_TRY(cudaStreamWaitEvent(own.moves, own.written[k], 0));
-  }
-  return nullptr;
-}
-
-/// Starts NCCL's part; the result is where `result` says.
-const char* launch(Local& own, const NcclCall& call, std::size_t shard_of_rank) {
-  const auto width = static_cast<std::size_t>(bytes_of(call.element));
-  const std::size_t offset = static_cast<std::size_t>(call.offset) * width;
-  const auto count = static_cast<std::size_t>(call.count);
-  const auto shard = static_cast<std::size_t>(call.shard);
-  const std::size_t own_shard = shard_of_rank * shard * width;
-  std::byte *from = own.message + offset, *to = own.result + offset;
-  const std::optional<ncclDataType_t> known = type_of(call.element);
-  if (!known) return fails("no NCCL type for this format");
-  const ncclDataType_t type = *known;
-  const ncclRedOp_t op = operation_of(call.reduction);
-  switch (call.collective) {
-    case Collective::all_reduce:
-      OPBOUND_TRY(ncclAllReduce(from, to, count, type, op, own.communicator, own.moves));
-      break;
-    case Collective::reduce_scatter:
-      OPBOUND_TRY(
-          ncclReduceScatter(from, to + own_shard, shard, type, op, own.communicator, own.moves));
-      break;
-    case Collective::all_gather:
-      OPBOUND_TRY(ncclAllGather(from + own_shard, to, shard * width, ncclUint8, own.communicator,
-                                own.moves));
-      break;
-    case Collective::broadcast:
-      OPBOUND_TRY(
-          ncclBroadcast(from, to, count * width, ncclUint8, 0, own.communicator, own.moves));
-      break;
-  }
-  return nullptr;
-}
-
-/// Waits for a stream, and for nobody who will not come: NCCL's own errors, or so many seconds.
-const char* wait(Local& own, double seconds) {
+const char* wait_for(Local& own, cudaStream_t stream, double seconds) {
   const auto start = std::chrono::steady_clock::now();
   OPBOUND_TRY(cudaSetDevice(own.device));
   for (;;) {
-    const cudaError_t state = cudaStreamQuery(own.moves);
-    if (state == cudaSuccess) return nullptr;
+    const cudaError_t state = cudaStreamQuery(stream);
+    if (state == cudaSuccess) break;
     if (state != cudaErrorNotReady) return failed(state, "cudaStreamQuery");
     ncclResult_t state_there = ncclSuccess;
-    OPBOUND_TRY(ncclCommGetAsyncError(own.communicator, &state_there));
+    if (own.communicator != nullptr)
+      OPBOUND_TRY(ncclCommGetAsyncError(own.communicator, &state_there));
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
     const bool is_late = passed.count() > seconds;
     if (state_there == ncclSuccess && !is_late) continue;
@@ -225,60 +84,279 @@ const char* wait(Local& own, double seconds) {
     }
     return words;
   }
+  bool did_fail = false;
+  OPBOUND_PASS(has_failed(own, stream, did_fail));
+  return did_fail ? fails("a rank did not come to a sum in shared memory") : nullptr;
+}
+
+namespace {
+
+static_assert(nccl_id_bytes == NCCL_UNIQUE_ID_BYTES);
+
+const char* unique_id(std::byte* id) {
+  ncclUniqueId made;
+  OPBOUND_TRY(ncclGetUniqueId(&made));
+  std::copy_n(reinterpret_cast<const std::byte*>(made.internal), nccl_id_bytes, id);
+  return nullptr;
+}
+
+/// A communicator for each rank of this process; none where it is the only rank.
+const char* communicators_of(std::span<const int> devices, int first_rank, const std::byte* id,
+                             std::vector<ncclComm_t>& communicators) {
+  if (id == nullptr) {
+    OPBOUND_TRY(ncclCommInitAll(communicators.data(), all_ranks, devices.data()));
+    return nullptr;
+  }
+  ncclUniqueId told;
+  std::copy_n(id, nccl_id_bytes, reinterpret_cast<std::byte*>(told.internal));
+  OPBOUND_TRY(ncclGroupStart());
+  for (std::size_t k = 0; k < devices.size(); ++k) {
+    OPBOUND_TRY(cudaSetDevice(devices[k]));
+    OPBOUND_TRY(
+        ncclCommInitRank(&communicators[k], all_ranks, told, first_rank + static_cast<int>(k)));
+  }
+  OPBOUND_TRY(ncclGroupEnd());
+  return nullptr;
+}
+
+const char* start(std::span<const int> devices, int first_rank, int ranks, const std::byte* id) {
+  locals.assign(devices.size(), {});
+  all_ranks = ranks;
+  std::vector<ncclComm_t> communicators(devices.size());
+  OPBOUND_PASS(communicators_of(devices, first_rank, id, communicators));
+  for (std::size_t k = 0; k < devices.size(); ++k) {
+    Local& own = locals[k];
+    own.device = devices[k];
+    own.rank = first_rank + static_cast<int>(k);
+    own.communicator = communicators[k];
+    OPBOUND_TRY(cudaSetDevice(own.device));
+    int least = 0, most = 0;
+    OPBOUND_TRY(cudaDeviceGetStreamPriorityRange(&least, &most));
+    OPBOUND_TRY(cudaStreamCreateWithFlags(&own.writes, cudaStreamNonBlocking));
+    OPBOUND_TRY(cudaStreamCreateWithPriority(&own.moves, cudaStreamNonBlocking, least));
+    OPBOUND_TRY(cudaStreamCreateWithPriority(&own.urgent, cudaStreamNonBlocking, most));
+  }
+  OPBOUND_TRY(cudaSetDevice(devices[0]));
+  return nullptr;
+}
+
+// ---- messages from the host and back
+
+const char* release(Local& own) {
+  OPBOUND_TRY(cudaSetDevice(own.device));
+  std::erase_if(own.shared, [&](const Shared& s) { return s.own == own.message; });
+  for (ncclWindow_t& window : own.windows) {
+    if (window != nullptr) OPBOUND_TRY(ncclCommWindowDeregister(own.communicator, window));
+    window = nullptr;
+  }
+  for (std::byte** memory : {&own.message, &own.result}) {
+    if (own.is_symmetric) {
+      OPBOUND_TRY(ncclMemFree(*memory));
+    } else {
+      OPBOUND_TRY(cudaFree(*memory));
+    }
+    *memory = nullptr;
+  }
+  OPBOUND_TRY(cudaFreeHost(own.staged));
+  own.staged = nullptr;
+  own.bytes = 0;
+  return nullptr;
+}
+
+/// Room for a message, aligned as cudaMalloc aligns.
+const char* reserve(Local& own, std::size_t bytes, bool is_symmetric) {
+  OPBOUND_PASS(release(own));
+  OPBOUND_TRY(cudaSetDevice(own.device));
+  own.is_symmetric = is_symmetric;
+  for (std::byte** memory : {&own.message, &own.result}) {
+    auto** place = reinterpret_cast<void**>(memory);
+    if (is_symmetric) {
+      OPBOUND_TRY(ncclMemAlloc(place, bytes));
+    } else {
+      OPBOUND_TRY(cudaMalloc(place, bytes));
+    }
+  }
+  OPBOUND_TRY(cudaMallocHost(reinterpret_cast<void**>(&own.staged), bytes));
+  own.bytes = bytes;
+  return nullptr;
+}
+
+/// Windows of all ranks over their messages, which NCCL's symmetric kernels ask for.
+const char* register_windows() {
+  for (int w = 0; w < 2; ++w) {
+    OPBOUND_TRY(ncclGroupStart());
+    for (Local& own : locals)
+      OPBOUND_TRY(ncclCommWindowRegister(own.communicator, w == 0 ? own.message : own.result,
+                                         own.bytes, &own.windows[w], NCCL_WIN_COLL_SYMMETRIC));
+    OPBOUND_TRY(ncclGroupEnd());
+  }
+  for (const Local& own : locals)
+    if (own.windows[0] == nullptr || own.windows[1] == nullptr)
+      return fails("no symmetric memory between these ranks");
+  return nullptr;
+}
+
+const char* reserve_all(const NcclCall& call) {
+  const auto width = static_cast<std::size_t>(bytes_of(call.sum.element));
+  // shards have one size: the last one may end behind the message
+  const std::int64_t elements = std::max(call.count, call.shard * all_ranks) + call.offset;
+  const std::size_t bytes = std::max<std::size_t>(static_cast<std::size_t>(elements) * width, 1);
+  for (Local& own : locals) {
+    OPBOUND_TRY(cudaSetDevice(own.device));
+    while (own.written.size() < call.parts.size()) {
+      own.written.emplace_back();
+      OPBOUND_TRY(cudaEventCreateWithFlags(&own.written.back(), cudaEventDisableTiming));
+    }
+  }
+  const Local& first = locals.front();
+  if (bytes <= first.bytes && call.is_symmetric == first.is_symmetric) return nullptr;
+  for (Local& own : locals) OPBOUND_PASS(reserve(own, bytes, call.is_symmetric));
+  if (call.is_symmetric) return register_windows();
+  if (!call.sum.is_in_tree || static_cast<int>(locals.size()) < all_ranks) return nullptr;
+  std::vector<void*> messages;
+  for (const Local& own : locals) messages.push_back(own.message);
+  // where devices do not reach one another, NCCL moves
+  if (share(messages, static_cast<std::int64_t>(bytes), {}, call.seconds) != nullptr)
+    return unshare();
+  return nullptr;
+}
+
+/// What a stream is busy with that has not made its tensor yet.
+void CUDART_CB be_late(void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
+
+/// Zeros, then each part by the stream that writes; the stream that moves waits for those it shall
+/// wait for.
+const char* write_message(Local& own, const NcclCall& call, const void* given, cudaStream_t moves) {
+  const auto width = static_cast<std::size_t>(bytes_of(call.sum.element));
+  std::byte* first = own.message + static_cast<std::size_t>(call.offset) * width;
+  OPBOUND_TRY(cudaSetDevice(own.device));
+  OPBOUND_TRY(cudaMemsetAsync(own.message, 0, own.bytes, own.writes));
+  OPBOUND_TRY(cudaStreamSynchronize(own.writes));
+  std::copy_n(static_cast<const std::byte*>(given), static_cast<std::size_t>(call.count) * width,
+              own.staged);
+  if (call.is_otherwise && own.rank % 2 == 1)
+    OPBOUND_TRY(cudaLaunchHostFunc(moves, be_late, nullptr));
+  for (std::size_t k = 0; k < call.parts.size(); ++k) {
+    const NcclPart& part = call.parts[k];
+    const std::size_t from = static_cast<std::size_t>(part.range.first) * width;
+    const std::size_t bytes = static_cast<std::size_t>(part.range.count) * width;
+    if (part.is_late) OPBOUND_TRY(cudaLaunchHostFunc(own.writes, be_late, nullptr));
+    OPBOUND_TRY(cudaMemcpyAsync(first + from, own.staged + from, bytes, cudaMemcpyHostToDevice,
+                                own.writes));
+    if (!part.is_waited) continue;
+    OPBOUND_TRY(cudaEventRecord(own.written[k], own.writes));
+    OPBOUND_TRY(cudaStreamWaitEvent(moves, own.written[k], 0));
+  }
+  return nullptr;
+}
+
+/// Starts NCCL's part, from `message` to `result`: out of place, as most programs call it.
+const char* launch_library(Local& own, const NcclCall& call, cudaStream_t moves) {
+  const auto width = static_cast<std::size_t>(bytes_of(call.sum.element));
+  const std::size_t offset = static_cast<std::size_t>(call.offset) * width;
+  const auto count = static_cast<std::size_t>(call.count);
+  const auto shard = static_cast<std::size_t>(call.shard);
+  const std::size_t own_shard = static_cast<std::size_t>(own.rank) * shard * width;
+  std::byte *from = own.message + offset, *to = own.result + offset;
+  const std::optional<ncclDataType_t> type = type_of(call.sum.element);
+  if (!type) return fails("no NCCL type for this format");
+  const ncclRedOp_t op = operation_of(call.sum.reduction);
+  switch (call.collective) {
+    case Collective::all_reduce:
+      OPBOUND_TRY(ncclAllReduce(from, to, count, *type, op, own.communicator, moves));
+      break;
+    case Collective::reduce_scatter:
+      OPBOUND_TRY(
+          ncclReduceScatter(from, to + own_shard, shard, *type, op, own.communicator, moves));
+      break;
+    case Collective::all_gather:
+      OPBOUND_TRY(
+          ncclAllGather(from + own_shard, to, shard * width, ncclUint8, own.communicator, moves));
+      break;
+    case Collective::broadcast:
+      OPBOUND_TRY(ncclBroadcast(from, to, count * width, ncclUint8, 0, own.communicator, moves));
+      break;
+  }
+  return nullptr;
+}
+
+const char* launch_messages(const NcclCall& call, std::span<const cudaStream_t> moves) {
+  if (call.sum.is_in_tree) {
+    std::vector<void*> data, streams(moves.begin(), moves.end());
+    for (const Local& own : locals)
+      data.push_back(own.message + call.offset * bytes_of(call.sum.element));
+    return launch(
+        {call.collective, call.sum, call.ranks, call.count, data, streams, call.is_shared});
+  }
+  OPBOUND_TRY(ncclGroupStart());
+  for (std::size_t k = 0; k < locals.size(); ++k)
+    OPBOUND_PASS(launch_library(locals[k], call, moves[k]));
+  OPBOUND_TRY(ncclGroupEnd());
+  return nullptr;
 }
 
 const char* run(const NcclCall& call) {
-  const auto width = static_cast<std::size_t>(bytes_of(call.element));
-  int ranks = 1;
-  OPBOUND_TRY(ncclCommCount(locals.front().communicator, &ranks));
-  // shards have one size: the last one may end behind the message
-  const std::int64_t elements = std::max(call.count, call.shard * ranks) + call.offset;
+  const auto width = static_cast<std::size_t>(bytes_of(call.sum.element));
+  OPBOUND_PASS(reserve_all(call));
+  std::vector<cudaStream_t> moves;
   for (std::size_t k = 0; k < locals.size(); ++k) {
-    if (const char* error =
-            reserve(locals[k], static_cast<std::size_t>(elements) * width, call.parts.size()))
-      return error;
-    if (const char* error = write_message(locals[k], call, call.data[k])) return error;
+    moves.push_back(call.is_otherwise ? locals[k].urgent : locals[k].moves);
+    OPBOUND_PASS(write_message(locals[k], call, call.data[k], moves[k]));
   }
-  OPBOUND_TRY(ncclGroupStart());
-  for (Local& own : locals) {
-    int rank = 0;
-    OPBOUND_TRY(ncclCommUserRank(own.communicator, &rank));
-    if (const char* error = launch(own, call, static_cast<std::size_t>(rank))) return error;
-  }
-  OPBOUND_TRY(ncclGroupEnd());
+  OPBOUND_PASS(launch_messages(call, moves));
   for (std::size_t k = 0; k < locals.size(); ++k) {
     Local& own = locals[k];
-    if (const char* error = wait(own, call.seconds)) return error;
+    OPBOUND_PASS(wait_for(own, moves[k], call.seconds));
     OPBOUND_TRY(cudaStreamSynchronize(own.writes));  // what nobody waited for is done too
-    OPBOUND_TRY(cudaMemcpy(call.data[k], own.result + static_cast<std::size_t>(call.offset) * width,
+    const std::byte* from = call.sum.is_in_tree ? own.message : own.result;
+    OPBOUND_TRY(cudaMemcpy(call.data[k], from + static_cast<std::size_t>(call.offset) * width,
                            static_cast<std::size_t>(call.count) * width, cudaMemcpyDeviceToHost));
   }
   return nullptr;
 }
 
+const char* wait(void* stream, double seconds) {
+  return wait_for(locals.front(), static_cast<cudaStream_t>(stream), seconds);
+}
+
 const char* finish() {
   for (Local& own : locals) {
     OPBOUND_TRY(cudaSetDevice(own.device));
-    if (const char* error = release(own)) return error;
+    OPBOUND_PASS(release(own));
+  }
+  while (!locals.empty() && !locals.front().shared.empty()) OPBOUND_PASS(unshare());
+  for (Local& own : locals) {
+    OPBOUND_PASS(release_tree(own));
     for (cudaEvent_t event : own.written) OPBOUND_TRY(cudaEventDestroy(event));
-    OPBOUND_TRY(cudaStreamDestroy(own.writes));
-    OPBOUND_TRY(cudaStreamDestroy(own.moves));
+    for (cudaStream_t stream : {own.writes, own.moves, own.urgent})
+      OPBOUND_TRY(cudaStreamDestroy(stream));
     if (own.communicator != nullptr) OPBOUND_TRY(ncclCommDestroy(own.communicator));
   }
   locals.clear();
   return nullptr;
 }
 
-}  // namespace
-
-extern "C" const char* opbound_nccl_open(NcclTransport* t) {
+const char* fill(NcclTransport* t) {
   OPBOUND_TRY(ncclGetVersion(&t->version));
   OPBOUND_TRY(cudaGetDeviceCount(&t->devices));
+  t->has_kernels = has_tree_sum(Element::fp32, Element::fp32);
   t->unique_id = unique_id;
   t->start = start;
   t->run = run;
+  t->launch = launch;
+  t->add = add;
+  t->offer = offer;
+  t->share = share;
+  t->unshare = unshare;
+  t->wait = wait;
   t->finish = finish;
   return nullptr;
 }
 
-}  // namespace opbound
+}  // namespace
+
+}  // namespace opbound::nccl
+
+extern "C" const char* opbound_nccl_open(opbound::NcclTransport* t) {
+  return opbound::nccl::fill(t);
+}

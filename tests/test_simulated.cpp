@@ -1,5 +1,5 @@
 // Collectives among simulated ranks: the bits of the op that bounds them, whatever the weather.
-#include "distributed/world.hpp"
+#include "distributed/simulated.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,15 +18,15 @@ void expect_the_ops_bits(int order, std::int32_t ranks, std::int64_t n, const ch
                          all_reduce::Attributes attributes) {
   attributes.group = 3;
   CollectiveCase c(order, ranks, n, precision, attributes);
-  World world(ranks, {.seed = 7, .lost = 0.1});
-  world.run(c.schedule, c.reducer, c.terms);
+  SimulatedRanks simulated(ranks, {.seed = 7, .lost = 0.1});
+  simulated.run(c.schedule, c.reducer, c.terms);
   const std::vector<double> expected = c.by_op();
   for (const auto& own : c.terms)
     ASSERT_TRUE(same_bits(c.stored(own), expected))
         << name_of_order(order) << " " << ranks << "x" << n << " " << precision;
 }
 
-TEST(World, EverySchedulesBitsAreTheOps) {
+TEST(SimulatedRanks, EverySchedulesBitsAreTheOps) {
   for (const int order : orders)
     for (const std::int32_t ranks : {1, 2, 3, 5, 8, 13, 16}) {
       if (!refusal({Collective::all_reduce, order, ranks}).empty()) continue;
@@ -40,13 +40,13 @@ TEST(World, EverySchedulesBitsAreTheOps) {
     }
 }
 
-TEST(World, ExtremesKeepNaN) {
+TEST(SimulatedRanks, ExtremesKeepNaN) {
   for (const int order : orders)
     for (const auto reduction : {all_reduce::Reduction::min, all_reduce::Reduction::max}) {
       all_reduce::Attributes attributes;
       attributes.reduction = reduction;
       CollectiveCase c(order, 8, 61, "fp16:fp32:fp16", attributes, "special");
-      World(8).run(c.schedule, c.reducer, c.terms);
+      SimulatedRanks(8).run(c.schedule, c.reducer, c.terms);
       c.spec.variant = c.prepared.call.variant = all_reduce::any_order;
       const std::vector<double> expected = c.by_op();
       for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -57,7 +57,7 @@ TEST(World, ExtremesKeepNaN) {
 }
 
 /// Schedules of 2 to 33 ranks, their tree against what bounds/README.md 5 says of heights.
-TEST(World, TreesHaveTheHeightsThatAreSaid) {
+TEST(SimulatedRanks, TreesHaveTheHeightsThatAreSaid) {
   const auto ceil_log2 = [](std::int64_t n) { return static_cast<int>(std::ceil(std::log2(n))); };
   for (std::int32_t ranks = 2; ranks <= 33; ++ranks)
     for (const int order : orders) {
@@ -78,17 +78,17 @@ TEST(World, TreesHaveTheHeightsThatAreSaid) {
     }
 }
 
-TEST(World, ShardsAreGatheredAndBroadcastReaches) {
+TEST(SimulatedRanks, ShardsAreGatheredAndBroadcastReaches) {
   for (const int order :
        {all_reduce::ring, all_reduce::halving_doubling, all_reduce::balanced_tree}) {
     CollectiveCase c(order, 8, 61, "fp32");
     const Buffers given = c.terms;
-    World world(8, {.seed = 3});
+    SimulatedRanks simulated(8, {.seed = 3});
     Buffers whole = given;
-    world.run(c.schedule, c.reducer, whole);
+    simulated.run(c.schedule, c.reducer, whole);
     Schedule s = c.schedule;
     s.collective = Collective::reduce_scatter;
-    world.run(s, c.reducer, c.terms);
+    simulated.run(s, c.reducer, c.terms);
     for (std::int32_t r = 0; r < 8; ++r) {
       const Chunk shard = chunk_of(s, 61, r);
       for (std::int64_t i = 0; i < 61; ++i) {
@@ -99,24 +99,24 @@ TEST(World, ShardsAreGatheredAndBroadcastReaches) {
       }
     }
     s.collective = Collective::all_gather;
-    world.run(s, c.reducer, c.terms);
+    simulated.run(s, c.reducer, c.terms);
     for (const auto& own : c.terms) EXPECT_TRUE(same_bits(own, whole[0]));
   }
   for (const int order : {all_reduce::ring, all_reduce::binary_tree}) {
     CollectiveCase c(order, 13, 5, "fp32");
     const std::vector<double> root = c.terms[0];
     c.schedule.collective = Collective::broadcast;
-    World(13).run(c.schedule, c.reducer, c.terms);
+    SimulatedRanks(13).run(c.schedule, c.reducer, c.terms);
     for (const auto& own : c.terms) EXPECT_TRUE(same_bits(own, root));
   }
 }
 
-TEST(World, TheSameSeedIsTheSameRunAndAnotherOneOnlyAnotherTime) {
+TEST(SimulatedRanks, TheSameSeedIsTheSameRunAndAnotherOneOnlyAnotherTime) {
   const auto run = [](std::uint64_t seed) {
     CollectiveCase c(all_reduce::double_tree, 13, 40, "fp32");
-    World world(13, {.seed = seed, .lost = 0.2});
-    world.run(c.schedule, c.reducer, c.terms);
-    return std::pair(c.terms, world.count());
+    SimulatedRanks simulated(13, {.seed = seed, .lost = 0.2});
+    simulated.run(c.schedule, c.reducer, c.terms);
+    return std::pair(c.terms, simulated.count());
   };
   const auto [bits, first] = run(1);
   const auto [again, second] = run(1);
@@ -128,17 +128,17 @@ TEST(World, TheSameSeedIsTheSameRunAndAnotherOneOnlyAnotherTime) {
   EXPECT_NE(first.last_end, third.last_end);
 }
 
-std::string failure(const WorldOptions& options, int order = all_reduce::ring) {
+std::string failure(const SimulationOptions& options, int order = all_reduce::ring) {
   CollectiveCase c(order, 8, 40, "fp32");
   try {
-    World(8, options).run(c.schedule, c.reducer, c.terms);
+    SimulatedRanks(8, options).run(c.schedule, c.reducer, c.terms);
   } catch (const ProviderFailure& e) {
     return e.what();
   }
   return "";
 }
 
-TEST(World, WhoDiesOrLosesIsNamed) {
+TEST(SimulatedRanks, WhoDiesOrLosesIsNamed) {
   EXPECT_EQ(failure({.dead_rank = 5, .dead_round = 3}),
             "rank 5 died in round 3; 7 other ranks wait");
   EXPECT_EQ(failure({.lost = 0.3}), "");

@@ -1,4 +1,4 @@
-#include "distributed/world.hpp"
+#include "distributed/simulated.hpp"
 
 #include <fmt/format.h>
 
@@ -53,9 +53,11 @@ struct SimulatedRank {
 
 class Simulation {
  public:
-  Simulation(const WorldOptions& options, const Schedule& schedule, const Reducer& reducer,
-             Buffers& buffers)
-      : options_(options) {
+  Simulation(const SimulationOptions& options, const Circumstances& circumstances,
+             const Schedule& schedule, const Reducer& reducer, Buffers& buffers)
+      : options_(options),
+        late_(circumstances.late),
+        seed_(options.seed + circumstances.disturbance) {
     auto moves = moves_of_all(schedule, std::ssize(buffers.front()));
     for (std::size_t r = 0; r < moves.size(); ++r) {
       ranks_.push_back({{schedule, reducer, std::move(moves[r]), buffers[r]}, 0, false, {}, {}});
@@ -64,7 +66,7 @@ class Simulation {
     }
   }
 
-  WorldCount run() {
+  SimulationCount run() {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       count_.first_start = r == 0 ? ranks_[r].clock : std::min(count_.first_start, ranks_[r].clock);
       count_.last_start = std::max(count_.last_start, ranks_[r].clock);
@@ -93,18 +95,18 @@ class Simulation {
   const SimulatedRank& at(std::int32_t r) const { return ranks_[static_cast<std::size_t>(r)]; }
 
   std::int64_t start_of(std::int64_t r) const {
-    return scaled(drawn(options_.seed, Draw::skew, r), options_.most_skew);
+    return scaled(drawn(seed_, Draw::skew, r), options_.most_skew);
   }
 
   /// A tensor whose stream nobody waits for holds zeros where its stream is later than its rank.
   void read_too_early(std::int64_t r, std::vector<double>& buffer) const {
-    for (std::size_t t = 0; t < options_.tensors.size(); ++t) {
-      const TensorRange& tensor = options_.tensors[t];
+    const std::int64_t most_late = 1024 * (options_.most_skew + 1);
+    for (std::size_t t = 0; t < late_.size(); ++t) {
+      const TensorRange& tensor = late_[t];
       const auto& unwaited = options_.unwaited;
       if (std::find(unwaited.begin(), unwaited.end(), tensor.name) == unwaited.end()) continue;
-      const auto place = static_cast<std::int64_t>(t);
-      const auto word = drawn(options_.seed, Draw::compute, r, place);
-      if (scaled(word, options_.compute_delay) <= start_of(r)) continue;
+      const auto word = drawn(seed_, Draw::compute, r, static_cast<std::int64_t>(t));
+      if (scaled(word, most_late) <= start_of(r)) continue;
       const auto first = buffer.begin() + tensor.range.first;
       std::fill(first, first + tensor.range.count, 0.0);
     }
@@ -139,9 +141,9 @@ class Simulation {
     if (options_.tamper) options_.tamper(letter);
     std::int64_t time = at(r).clock;
     for (std::int64_t attempt = 0;; ++attempt) {
-      const auto delay = drawn(options_.seed, Draw::delay, r, message.peer, round, attempt);
+      const auto delay = drawn(seed_, Draw::delay, r, message.peer, round, attempt);
       time += 1 + scaled(delay, options_.most_delay - 1);
-      const auto luck = drawn(options_.seed, Draw::loss, r, message.peer, round, attempt);
+      const auto luck = drawn(seed_, Draw::loss, r, message.peer, round, attempt);
       if (static_cast<double>(luck) * 0x1p-32 >= options_.lost) break;
       if (!options_.resends) return;
       ++count_.resent;
@@ -202,39 +204,35 @@ class Simulation {
     return rank.program.round() > round || (rank.program.round() == round && rank.has_sent);
   }
 
-  const WorldOptions& options_;
+  const SimulationOptions& options_;
+  const std::vector<TensorRange>& late_;
+  std::uint64_t seed_;
   std::vector<SimulatedRank> ranks_;
   std::priority_queue<Arrival, std::vector<Arrival>, Later> arrivals_;
   std::uint64_t sequence_ = 0;
-  WorldCount count_;
+  SimulationCount count_;
 };
+
+EngineTraits traits_of(const SimulationOptions& options) {
+  EngineTraits traits{.name = "simulated", .version = opbound::version, .has_streams = true};
+  auto& all = traits.environment;
+  all.emplace_back("simulation_seed", std::to_string(options.seed));
+  if (options.lost > 0) all.emplace_back("lost", shortest(options.lost));
+  if (options.dead_rank >= 0) {
+    all.emplace_back("dead_rank", std::to_string(options.dead_rank));
+    all.emplace_back("dead_round", std::to_string(options.dead_round));
+  }
+  if (!options.unwaited.empty())
+    all.emplace_back("unwaited", fmt::format("{}", fmt::join(options.unwaited, ",")));
+  return traits;
+}
 
 }  // namespace
 
-World::World(std::int32_t ranks, WorldOptions options)
-    : ranks_(ranks), options_(std::move(options)), first_seed_(options_.seed) {}
+SimulatedRanks::SimulatedRanks(std::int32_t ranks, SimulationOptions options)
+    : Engine(traits_of(options), {ranks, 0, ranks}), options_(std::move(options)) {}
 
-bool World::delay_streams(const std::vector<TensorRange>& tensors) {
-  options_.tensors = tensors;
-  options_.compute_delay = tensors.empty() ? 0 : 1024 * (options_.most_skew + 1);
-  return true;
-}
-
-std::string World::version() const { return opbound::version; }
-
-std::vector<std::pair<std::string, std::string>> World::environment() const {
-  std::vector<std::pair<std::string, std::string>> all{{"world_seed", std::to_string(first_seed_)}};
-  if (options_.lost > 0) all.emplace_back("lost", shortest(options_.lost));
-  if (options_.dead_rank >= 0) {
-    all.emplace_back("dead_rank", std::to_string(options_.dead_rank));
-    all.emplace_back("dead_round", std::to_string(options_.dead_round));
-  }
-  if (!options_.unwaited.empty())
-    all.emplace_back("unwaited", fmt::format("{}", fmt::join(options_.unwaited, ",")));
-  return all;
-}
-
-std::string World::timing() const {
+std::string SimulatedRanks::timing() {
   return fmt::format(
       "the last run: ranks started within {} ticks of one another and ended within {}, the last at "
       "{}; {} messages, {} sent again\n",
@@ -242,9 +240,10 @@ std::string World::timing() const {
       count_.messages, count_.resent);
 }
 
-void World::run(const Schedule& schedule, const Reducer& reducer, Buffers& buffers) {
+void SimulatedRanks::run_under(const Circumstances& circumstances, const Schedule& schedule,
+                               const Reducer& reducer, Buffers& buffers) {
   if (buffers.empty()) return;
-  count_ = Simulation(options_, schedule, reducer, buffers).run();
+  count_ = Simulation(options_, circumstances, schedule, reducer, buffers).run();
 }
 
 }  // namespace opbound
