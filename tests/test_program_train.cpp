@@ -90,6 +90,35 @@ TEST_F(ProgramTrain, EveryReadyPolicyTrains) {
   }
 }
 
+TEST_F(ProgramTrain, EveryNumberOfRanksGivesTheSameHash) {
+  const std::string one = hash("--log one.jsonl");
+  for (const std::string ranks : {"2", "4"}) {
+    const Ran ran = shell(
+        "export WORLD_SIZE=" + ranks +
+        " MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000)); "
+        "for r in 3 2 1 0; do [ $r -ge " +
+        ranks + " ] || RANK=$r LOCAL_RANK=$r " OPBOUND_PROGRAM " train tiny.toml --quiet --log " +
+        ranks + ".jsonl & done; wait");
+    EXPECT_EQ(ran.out, one) << ranks << ": " << ran.err;
+    const train::LoggedRun run = log(ranks + ".jsonl"), alone = log("one.jsonl");
+    EXPECT_EQ(std::to_string(run.first().ranks), ranks);
+    ASSERT_EQ(run.steps.size(), alone.steps.size());
+    for (std::size_t i = 0; i < run.steps.size(); ++i)
+      EXPECT_EQ(run.steps[i].loss, alone.steps[i].loss) << ranks << " ranks, step " << i;
+  }
+}
+
+TEST_F(ProgramTrain, MpirunGivesTheSameHash) {
+  const auto folder = std::filesystem::path(OPBOUND_PROGRAM).parent_path();
+  if (!std::filesystem::exists(folder / "libopbound_mpi.so")) GTEST_SKIP() << "built without MPI";
+  if (shell("command -v mpirun").code != 0) GTEST_SKIP() << "no mpirun";
+  const Ran ran = shell(
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 120 mpirun "
+      "--oversubscribe "
+      "-np 2 " OPBOUND_PROGRAM " train tiny.toml --quiet");
+  EXPECT_EQ(ran.out, hash("")) << ran.err;
+}
+
 TEST_F(ProgramTrain, WeightsGoOutAndIn) {
   const std::string first = hash("--save-weights w.safetensors");
   EXPECT_FALSE(get("w.safetensors").empty());
@@ -169,6 +198,37 @@ TEST_F(ProgramTrain, BadUseIsOneLine) {
   EXPECT_EQ(get("notes.txt"), "my notes\n");
   put("short.txt", "abc");
   refusal("train tiny.toml --data short.txt");
+}
+
+TEST_F(ProgramTrain, EvaluatesAgainstAPolicyOrOtherWeights) {
+  hash("--save-weights w.safetensors --checkpoint c");
+  hash("--seed 2 --save-weights v.safetensors");
+  const std::string same = "KL 0 nats, top-1 equal 100%, lengths equal 100 of 100, not finite 0\n";
+  const auto line = [&](const std::string& words) {
+    const Ran ran = opbound("train tiny.toml --quiet " + words);
+    EXPECT_EQ(ran.code, 0) << words << ": " << ran.err;
+    return ran.out;
+  };
+  EXPECT_EQ(line("--checkpoint c --evaluate w.safetensors"), same);
+  const std::string found = line("--weights w.safetensors --evaluate v.safetensors");
+  EXPECT_TRUE(found.starts_with("KL ") && found != same) << found;
+  const Ran table = opbound("train tiny.toml --weights w.safetensors --evaluate bf16");
+  EXPECT_NE(table.out.find("a: fp32-reproducible of w.safetensors; b: bf16 of w.safetensors"),
+            std::string::npos)
+      << table.out;
+  EXPECT_EQ(refusal("train tiny.toml --evaluate bf16"),
+            "opbound: --evaluate: no weights, expected --weights FILE.safetensors, or --checkpoint "
+            "FOLDER, of a trained model\n");
+  refusal("train tiny.toml --weights w.safetensors --evaluate bf61");
+  refusal("train tiny.toml --weights w.safetensors --evaluate none.safetensors");
+  refusal("train tiny.toml --weights w.safetensors --evaluate bf16 --resume");
+}
+
+TEST_F(ProgramTrain, OneRankTellsOfBadUseAndOthersWhoTheyAre) {
+  EXPECT_EQ(shell("RANK=1 WORLD_SIZE=2 " OPBOUND_PROGRAM " train none.toml").err, "");
+  const Ran ran = shell("RANK=1 WORLD_SIZE=2 MASTER_PORT=x " OPBOUND_PROGRAM " train tiny.toml");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_TRUE(ran.err.starts_with("opbound: rank 1: ")) << ran.err;
 }
 
 TEST_F(ProgramTrain, AFullDiskIsAnError) {

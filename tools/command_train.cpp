@@ -14,6 +14,7 @@
 #include "suites/suggest.hpp"
 #include "suites/tensor_file.hpp"
 #include "tools/command_line.hpp"
+#include "tools/command_train_evaluate.hpp"
 #include "tools/commands.hpp"
 
 namespace opbound {
@@ -26,6 +27,7 @@ const std::vector<std::string> shardings(sharding_names.begin(), sharding_names.
 
 struct Options {
   std::string file, policy, data, device = "cpu", sharding, checkpoints, weights, save_weights, log;
+  std::string evaluates;
   std::optional<std::int64_t> steps, micro_batches, sequences;
   std::optional<std::uint64_t> seed;
   bool resumes = false, has_report = true, is_quiet = false;
@@ -160,7 +162,8 @@ class Teller {
   bool is_telling_ = true, has_begun_ = false;
 };
 
-int run(const Options& options, const TrainingSpec& spec) {
+/// `who`: what the messages of a rank that does not tell begin with.
+int run(const Options& options, const TrainingSpec& spec, const std::string& who) {
   TrainOptions how;
   Teller teller(options, spec);
   how.device = options.device;
@@ -187,13 +190,13 @@ int run(const Options& options, const TrainingSpec& spec) {
     return exit_interrupted;
   } catch (const InputError& e) {
     teller.fail(e.what());
-    throw;
+    throw InputError(who, e.what());
   } catch (const Unavailable& e) {
     teller.fail(e.what());
-    throw InputError("train", e.what());
+    throw InputError(who, e.what());
   } catch (const ProviderFailure& e) {
     teller.fail(e.what());
-    std::fprintf(stderr, "opbound: %s\n", e.what());
+    std::fprintf(stderr, "opbound: %s%s%s\n", who.c_str(), who.empty() ? "" : ": ", e.what());
     return exit_found;
   }
 }
@@ -207,7 +210,14 @@ int train_as(const Options& options) {
     if (!rank || rank->rank == 0) throw;
     return exit_bad_use;  // rank 0 says what
   }
-  return run(options, *spec);
+  if (!options.evaluates.empty()) {
+    if (rank && rank->rank > 0) return exit_clean;  // one evaluation is enough
+    const fs::path weights =
+        options.weights.empty() ? spec->checkpoint_folder : fs::path(options.weights);
+    return evaluate_against(*spec, {options.evaluates, weights, options.device, options.is_quiet});
+  }
+  return run(options, *spec,
+             rank && rank->rank > 0 ? "rank " + std::to_string(rank->rank) : std::string());
 }
 
 /// Ready policies, in a line of help.
@@ -250,15 +260,27 @@ void add_train(CLI::App& program, Action& chosen) {
                    "Folder of checkpoints; without one, only an interrupted run leaves one, in "
                    "NAME.checkpoints here")
       ->type_name("FOLDER");
-  command->add_flag("--resume", options->resumes, "Go on from the last good checkpoint");
+  CLI::Option* resume =
+      command->add_flag("--resume", options->resumes, "Go on from the last good checkpoint");
   command
       ->add_option("--weights", options->weights,
                    "Begin with these weights, under GPT-2's names, instead of random ones")
       ->type_name("FILE.safetensors");
-  command->add_option("--save-weights", options->save_weights, "Where the final ones go")
-      ->type_name("FILE.safetensors");
-  command->add_option("--log", options->log, "Append a line for every step to this file")
-      ->type_name("FILE.jsonl");
+  CLI::Option* save =
+      command->add_option("--save-weights", options->save_weights, "Where the final ones go")
+          ->type_name("FILE.safetensors");
+  CLI::Option* log =
+      command->add_option("--log", options->log, "Append a line for every step to this file")
+          ->type_name("FILE.jsonl");
+  command
+      ->add_option(
+          "--evaluate", options->evaluates,
+          "Train nothing: compare the model of --weights or --checkpoint with itself under "
+          "this policy, or with these weights or checkpoints, on 100 prompts")
+      ->type_name("POLICY|FILE.safetensors|FOLDER")
+      ->excludes(resume)
+      ->excludes(save)
+      ->excludes(log);
   command->add_flag("!--no-report", options->has_report, "Print no report of the run");
   command->add_flag("--quiet", options->is_quiet, "Print the hash of the final weights only");
   command->callback([options, &chosen] { chosen = [options] { return train_as(*options); }; });

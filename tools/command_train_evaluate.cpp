@@ -1,0 +1,82 @@
+#include "tools/command_train_evaluate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "distributed/train/language_model.hpp"
+#include "distributed/train/weights.hpp"
+#include "reports/error.hpp"
+#include "reports/table.hpp"
+#include "reports/text.hpp"
+#include "suites/folder.hpp"
+#include "tools/command_line.hpp"
+
+namespace opbound {
+namespace {
+
+namespace fs = std::filesystem;
+using train::TrainingSpec;
+
+bool names_weights(const std::string& word) {
+  std::error_code ignored;
+  return word.ends_with(".safetensors") || fs::is_directory(word, ignored);
+}
+
+/// As many sequences at once as have their logits in 256 MiB, at most 16.
+std::int64_t batch_of(const train::ModelSpec& m) {
+  constexpr std::int64_t most = 16, numbers = std::int64_t{1} << 25;
+  return std::clamp<std::int64_t>(numbers / (m.context * m.vocabulary), 1, most);
+}
+
+train::EvaluatedModel model_of(const TrainingSpec& spec, const fs::path& weights,
+                               const std::string& device) {
+  return train::language_model(spec.policy.name + " of " + weights.string(), spec,
+                               train::read_weights(weights, spec.model, spec.policy.master), device,
+                               batch_of(spec.model));
+}
+
+std::vector<train::Prompt> committed_prompts() {
+  const fs::path name = fs::path("prompts") / "corner_cases.toml";
+  const fs::path folder = suites_folder(name);
+  if (folder.empty())
+    throw InputError("--evaluate",
+                     "no suites/prompts/corner_cases.toml here, beside the program or above",
+                     "that file");
+  return train::read_prompts(folder / name);
+}
+
+std::string last_line(const train::Evaluation& evaluation) {
+  const train::EvaluationTotals totals = train::totals_of(evaluation.prompts);
+  return fmt::format("KL {} nats, top-1 equal {}%, lengths equal {} of {}, not finite {}\n",
+                     legible(totals.all.kl_mean_nats()), legible(100 * totals.top1_share()),
+                     totals.equal_lengths, evaluation.prompts.size(), totals.all.nonfinite);
+}
+
+}  // namespace
+
+int evaluate_against(const TrainingSpec& spec, const EvaluateOptions& options) {
+  if (options.weights.empty())
+    throw InputError("--evaluate", "no weights",
+                     "--weights FILE.safetensors, or --checkpoint FOLDER, of a trained model");
+  TrainingSpec other = spec;
+  fs::path other_weights = options.weights;
+  if (names_weights(options.other)) {
+    other_weights = options.other;
+  } else {
+    try {
+      other.policy = train::read_policy(options.other);
+      train::require_valid(other, options.other);
+    } catch (const InputError& e) {
+      throw InputError("--evaluate", e.what());
+    }
+  }
+  const train::Evaluation evaluation =
+      train::evaluate(model_of(spec, options.weights, options.device),
+                      model_of(other, other_weights, options.device), committed_prompts());
+  print(options.is_quiet ? last_line(evaluation)
+                         : train::evaluation_table(evaluation, Terminal::of(1)));
+  return exit_clean;
+}
+
+}  // namespace opbound
