@@ -3,6 +3,7 @@
 
 #include "reports/compare_plot.hpp"
 #include "reports/compare_table.hpp"
+#include "reports/page.hpp"
 #include "reports/record_words.hpp"
 #include "reports/text.hpp"
 
@@ -12,17 +13,13 @@ namespace {
 constexpr std::string_view arrow = "\u2192", times = "\u00d7";
 
 constexpr std::string_view style = R"css(
-:root { --paper: #fff; --ink: #1c1e21; --faint: #6b7280; --line: #d9dce1; --old: #9aa3af;
+:root { --old: #9aa3af;
   --contract-broken: #c1121f; --worse: #d97706; --better: #15803d; --same-error: #2563eb;
   --same-bits: #9aa3af; --only-in-old: #7c3aed; --only-in-new: #7c3aed; --skipped: #9aa3af; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #14161a; --ink: #e6e8eb; --faint: #9aa3af; --line: #343942; --old: #6b7280;
+  :root { --old: #6b7280;
     --contract-broken: #ff6b6b; --worse: #fbbf24; --better: #4ade80; --same-error: #7aa2ff;
     --same-bits: #6b7280; --only-in-old: #b794f6; --only-in-new: #b794f6; --skipped: #6b7280; } }
-body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif;
-  margin: 2rem auto; max-width: 90rem; padding: 0 1.5rem; }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2.5rem 0 .5rem; }
-p { max-width: 46rem; } .faint { color: var(--faint); }
 .tiles { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1.5rem 0; }
 .tile { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem 1rem; }
 .tile b { display: block; font-size: 1.6rem; line-height: 1.2; color: var(--change); }
@@ -33,33 +30,10 @@ th { text-align: left; font-weight: 600; color: var(--faint); position: sticky; 
 th, td { padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.c { color: var(--change); font-weight: 600; } td.c, td.v { white-space: nowrap; }
-svg text { fill: var(--faint); font: 12px system-ui, sans-serif; }
-.frame { fill: none; stroke: var(--line); } .grid { stroke: var(--line); stroke-dasharray: 2 4; }
 .diagonal { stroke: var(--faint); } .old { fill: var(--old); }
 circle, .new { fill: var(--change); fill-opacity: .75; }
 summary { cursor: pointer; color: var(--faint); margin: 1rem 0; }
 )css";
-
-std::string html(std::string_view text) {
-  std::string escaped;
-  for (const char c : printable(text, true)) switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
-  return escaped;
-}
 
 std::string tiles(const Comparison& comparison) {
   std::string text = "<div class=\"tiles\">\n";
@@ -74,7 +48,7 @@ std::string tiles(const Comparison& comparison) {
 
 std::string cell(const std::string& text, std::string_view kind = {}) {
   return "<td" + (kind.empty() ? std::string() : " class=\"" + std::string(kind) + "\"") + ">" +
-         html(text) + "</td>";
+         html_text(text) + "</td>";
 }
 
 std::string numbers(const ComparedCheck& check) {
@@ -130,8 +104,8 @@ std::string findings_text(const Comparison& comparison, const VaryingAttributes&
               cell(std::string(name_of(c.change)), "c") + cell(c.decided_by);
       for (const std::string& name : {r.op, direction_text(r.direction, false), r.precision})
         rows += cell(name);
-      rows += "<td>" + html(detail::place_text(r, attributes.of(r), times)) +
-              (reason.empty() ? "" : "<br><span class=\"faint\">" + html(reason) + "</span>") +
+      rows += "<td>" + html_text(detail::place_text(r, attributes.of(r), times)) +
+              (reason.empty() ? "" : "<br><span class=\"faint\">" + html_text(reason) + "</span>") +
               "</td>" + cell(detail::verdict_change(c, arrow), "v") + numbers(c) + "</tr>\n";
     }
   if (count == 0) return "";
@@ -156,14 +130,10 @@ std::string head(const Comparison& comparison) {
   std::string title = "opbound diff", lines;
   for (const Told& told : comparison.differences()) {
     if (lines.empty()) title = text_of(brief(told), arrow);
-    lines += "<br>differs: " + html(text_of(told, arrow)) + "\n";
+    lines += "<br>differs: " + html_text(text_of(told, arrow)) + "\n";
   }
-  return "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
-         html(title) + "</title>\n<style>" + std::string(style) +
-         "</style>\n</head>\n<body>\n<h1>" + html(title) +
-         "</h1>\n<p class=\"faint\">old: " + html(comparison.old_name) +
-         "<br>new: " + html(comparison.new_name) + lines + "</p>\n";
+  return page_head(title, style) + "<p class=\"faint\">old: " + html_text(comparison.old_name) +
+         "<br>new: " + html_text(comparison.new_name) + lines + "</p>\n";
 }
 
 }  // namespace
@@ -184,13 +154,7 @@ std::string compare_page(const Comparison& comparison) {
   if (!same.empty())
     text += "<details><summary>" + std::to_string(same.size()) +
             " rows without a change</summary>\n" + rows_text(same, attributes) + "</details>\n";
-  return text + "<p class=\"faint\">" + html(last_line(comparison)) + "</p>\n</body>\n</html>\n";
+  return text + "<p class=\"faint\">" + html_text(last_line(comparison)) + "</p>\n" + page_end();
 }
-
-namespace detail {
-
-std::string html_text(std::string_view text) { return html(text); }
-
-}  // namespace detail
 
 }  // namespace opbound

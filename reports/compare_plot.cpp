@@ -5,10 +5,13 @@
 #include <map>
 #include <tuple>
 
+#include "reports/page.hpp"
 #include "reports/text.hpp"
 
 namespace opbound::detail {
 namespace {
+
+using svg::label, svg::line, svg::number;
 
 // ---- the scatter plot, in pixels
 
@@ -48,18 +51,6 @@ class Scale {
   int last_ = 1;
 };
 
-std::string number(double x) { return shortest(std::round(10 * x) / 10); }
-
-std::string line(std::string_view kind, double x1, double y1, double x2, double y2) {
-  return "<line class=\"" + std::string(kind) + "\" x1=\"" + number(x1) + "\" y1=\"" + number(y1) +
-         "\" x2=\"" + number(x2) + "\" y2=\"" + number(y2) + "\"/>\n";
-}
-
-std::string label(double x, double y, std::string_view anchor, std::string_view text) {
-  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" +
-         std::string(anchor) + "\">" + html_text(text) + "</text>\n";
-}
-
 /// Frame, grid, numbers and the diagonal; y grows downwards.
 std::string axes(const Scale& scale) {
   const double end = scale.end();
@@ -80,7 +71,7 @@ std::string axes(const Scale& scale) {
     const double at = scale.place(std::pow(10, power));
     text += line("grid", x_of(at), 0, x_of(at), end) +
             line("grid", margin, y_of(at), x_of(end), y_of(at));
-    tick(at, power > 4 ? "1e" + std::to_string(power) : shortest(std::pow(10, power)));
+    tick(at, svg::power_text(power));
   });
   return text + line("diagonal", x_of(0), y_of(0), x_of(end), y_of(end)) +
          label(x_of(end / 2), end + 38, "middle", "old, ulp") + "<g transform=\"rotate(-90)\">" +
@@ -121,16 +112,13 @@ std::string scatter_of(const Comparison& comparison) {
     if (point.count++ == 0) point.check = &c;
   }
   const double width = margin + scale.end() + 8, height = scale.end() + margin;
-  std::string text = "<svg width=\"" + number(width) + "\" height=\"" + number(height) +
-                     "\" viewBox=\"0 0 " + number(width) + " " + number(height) +
-                     "\" role=\"img\" aria-label=\"old against new largest error\">\n" +
-                     axes(scale);
+  std::string text = axes(scale);
   for (const auto& [place, point] : points)
     text += "<circle " + colour_style(point.check->change) + " cx=\"" +
             number(margin + std::get<1>(place)) + "\" cy=\"" +
             number(scale.end() - std::get<2>(place)) + "\" r=\"4\"><title>" +
             html_text(point_title(*point.check, point.count)) + "</title></circle>\n";
-  return text + "</svg>\n";
+  return svg::picture(width, height, "old against new largest error", text);
 }
 
 std::string histograms_of(const CompareRow& row) {

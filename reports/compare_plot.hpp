@@ -18,7 +18,4 @@ std::string histograms_of(const CompareRow& row);
 /// The attribute of an element that is drawn in a change's colour.
 std::string colour_style(Change change);
 
-/// `text` within HTML.
-std::string html_text(std::string_view text);
-
 }  // namespace opbound::detail

@@ -4,13 +4,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <optional>
 
 #include "distributed/check.hpp"
 #include "distributed/check_table.hpp"
 #include "distributed/launch.hpp"
 #include "distributed/revealed.hpp"
-#include "distributed/scale.hpp"
+#include "distributed/scale_plot.hpp"
 #include "distributed/simulated.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
@@ -148,28 +149,36 @@ std::string overflow_text(const CollectiveOptions& options) {
   return text;
 }
 
+void write_page(const std::string& name, const std::string& page) {
+  std::ofstream file(name);
+  file << page;
+  file.close();
+  if (!file) throw InputError(name, "cannot be written", "a file in a folder that exists");
+}
+
 int collective_by_ranks(const CollectiveOptions& options) {
-  std::vector<ScaleRow> rows;
+  std::vector<ScalePlots> plots;
   std::vector<Record> records;
   const std::vector<std::int32_t> counts = rank_counts(options.ranks.ranks);
   Progress progress(counts.size() * options.precisions.size(), "opbound collective");
   std::string text;
   for (const std::string& precision : options.precisions) {
+    ScalePlots& of_precision = plots.emplace_back();
+    of_precision.title = fmt::format("{}, {} elements, {}", precision, options.size, options.input);
     for (const std::int32_t ranks : counts) {
       for (const int order : orders_of(options)) {
         const auto scaled = scale(spec_of(options, precision, Collective::all_reduce, order, ranks),
                                   ranks, options.ranks.seed);
         if (!scaled) continue;
-        rows.push_back(scaled->row);
+        of_precision.rows.push_back(scaled->row);
         records.push_back(scaled->record);
       }
       progress.advance();
     }
-    text += fmt::format("{}, {} elements, {}\n", precision, options.size, options.input);
-    text += scale_table(rows, Terminal::of(1)) + "\n";
-    rows.clear();
+    text += of_precision.title + "\n" + scale_table(of_precision.rows, Terminal::of(1)) + "\n";
   }
   progress.clear();
+  if (!options.plot.empty()) write_page(options.plot, scale_page(plots));
   return write_and_tell(options, records, text + overflow_text(options) + "\n",
                         std::make_unique<Asked>("simulated", "cpu", ""));
 }
@@ -267,6 +276,9 @@ void add_simulation_options(CLI::App& command, CollectiveOptions& options) {
   CLI::Option* by_ranks =
       command.add_flag("--by-ranks", options.by_ranks,
                        "Error and bound against the number of ranks, from 2 to --ranks");
+  command.add_option("--plot", options.plot, "Write the plots of --by-ranks to this file")
+      ->type_name("FILE.html")
+      ->needs(by_ranks);
   command
       .add_option("--overflow", options.overflow,
                   "Equal gradients whose fp16 sum's first overflow is looked for with --by-ranks")

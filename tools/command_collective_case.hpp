@@ -15,7 +15,7 @@ namespace opbound {
 struct CollectiveOptions {
   std::vector<std::string> collectives, orders, precisions{"fp32", "bf16:fp32:bf16"}, attributes;
   std::vector<std::string> tensors, required;
-  std::string engine, input = "normal", out;
+  std::string engine, input = "normal", out, plot;
   EngineOptions ranks{};  ///< its seed is that of the elements too
   std::int64_t size = 256;
   std::vector<double> overflow{1000, 100};
