@@ -21,7 +21,7 @@ namespace opbound {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace train;  // NOLINT(google-build-using-namespace): the command is of that alone
+using namespace train;  // the command is of that alone
 
 const std::vector<std::string> shardings(sharding_names.begin(), sharding_names.end());
 

@@ -36,13 +36,13 @@ void apply(const OpRuleChange& change, OpRule& rule) {
   if (change.gradient) rule.gradient = *change.gradient;
   if (change.variant) rule.variant = *change.variant;
   if (change.provider) rule.provider = *change.provider;
-  for (const auto& [name, value] : change.attributes) {
+  for (const auto& given : change.attributes) {
     const auto same = std::find_if(rule.attributes.begin(), rule.attributes.end(),
-                                   [&](const auto& a) { return a.first == name; });
+                                   [&](const auto& a) { return a.first == given.first; });
     if (same == rule.attributes.end())
-      rule.attributes.emplace_back(name, value);
+      rule.attributes.push_back(given);
     else
-      same->second = value;
+      same->second = given.second;
   }
 }
 
