@@ -1,7 +1,6 @@
 // A policy's file, read strictly.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 
 #include "distributed/train/policy_check.hpp"
