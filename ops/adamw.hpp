@@ -142,26 +142,35 @@ struct adamw::forward {
     template <class T, class Team, class Io>
     OPBOUND_HD static void kernel(const Team& team, const Problem<adamw>& p, const Io& io,
                                   std::int64_t block) {
-      each(team, p.sizes, block, [&](std::int64_t i) {
-        if (p.variant == all_in_compute)
-          run<T, T>(p, io, i);
-        else
-          run<T, Tracked<double>>(p, io, i);
-      });
+      if (p.variant == all_in_compute)
+        run_block<T, T>(team, p, io, block);
+      else
+        run_block<T, Tracked<double>>(team, p, io, block);
+    }
+
+    /// The constants of the first step that counts are the same for all parameters.
+    template <class T, class D, class Team, class Io>
+    OPBOUND_HD static void run_block(const Team& team, const Problem<adamw>& p, const Io& io,
+                                     std::int64_t block) {
+      detail::AdamwConstants<T, D> first(hyper_of(p.attributes), p.attributes.step - 1);
+      first.advance();
+      each(team, p.sizes, block, [&](std::int64_t i) { run<T>(p, io, i, first); });
     }
 
     /// All steps of one parameter.
     template <class T, class D, class Io>
-    OPBOUND_HD static void run(const Problem<adamw>& p, const Io& io, std::int64_t i) {
+    OPBOUND_HD static void run(const Problem<adamw>& p, const Io& io, std::int64_t i,
+                               detail::AdamwConstants<T, D> c) {
       const Attributes& a = p.attributes;
       const Format& f = a.state_format;
       State<T> s{io.get(w, i), io.get(m, i), io.get(v, i)};
-      detail::AdamwConstants<T, D> c(hyper_of(a), a.step - 1);
+      bool counts = false;  // has a step counted?
       for (std::int64_t k = 0; k < p.sizes[0]; ++k) {
         const std::int64_t at = k * p.sizes[1] + i;
         State<T> next = s;
         if (io.index(found_inf, k) == 0) {
-          c.advance();
+          if (counts) c.advance();
+          counts = true;
           next = stepped(p.variant, c, s, io.get(g, at));
           if (p.variant == stochastic) {
             const auto word =
@@ -186,11 +195,11 @@ struct adamw::forward {
       next.m = c.beta1 * s.m + c.rest1 * x;
       next.v = c.beta2 * s.v + (c.rest2 * x) * x;
       if (variant == corrected_moments) {
-        const T size = sqrt(next.v / c.correction2()) + c.eps;
-        next.w = s.w - c.lr * ((next.m / c.correction1()) / size + c.weight_decay * s.w);
+        const T size = sqrt(next.v / c.correction2) + c.eps;
+        next.w = s.w - c.lr * ((next.m / c.correction1) / size + c.weight_decay * s.w);
       } else {
-        const T size = sqrt(next.v) / c.root_of_correction2() + c.eps;
-        next.w = s.w * c.kept - c.step_size() * (next.m / size);
+        const T size = sqrt(next.v) / c.root_of_correction2 + c.eps;
+        next.w = s.w * c.kept - c.step_size * (next.m / size);
       }
       return next;
     }

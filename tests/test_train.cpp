@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "distributed/train/trainer.hpp"
+#include "ops/provider.hpp"
+#include "reports/error.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace opbound::train {
 namespace {
@@ -49,14 +53,32 @@ TEST(Train, ComputingAgainWhatWasNotKeptChangesNoBit) {
   EXPECT_NE(hash_of(s), kept) << "inputs that are stored in 16 bits are others";
 }
 
+/// Every choice of the model, each once.
+std::vector<ModelSpec> models() {
+  const ModelSpec first = tiny("fp64").model;
+  std::vector<ModelSpec> all(5, first);
+  all[0].positions = Positions::rotary;
+  all[1].norm = Norm::rms_norm;
+  all[1].biases = false;
+  all[2].activation = Activation::swiglu;
+  all[3].tied_head = false;
+  all[3].activation = Activation::gelu_tanh;
+  all[4].biases = false;
+  return all;
+}
+
 double largest(const Tensor& t) {
   double most = 0;
   for (const double x : t.values()) most = std::max(most, std::abs(x));
   return most;
 }
 
-TEST(Train, GradientsInFp64AreDifferenceQuotients) {
+class Model : public testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Choices, Model, testing::Range<std::size_t>(0, 5));
+
+TEST_P(Model, GradientsInFp64AreDifferenceQuotients) {
   TrainingSpec s = tiny("fp64");
+  s.model = models()[GetParam()];
   Trainer trainer(s, {});
   std::vector<Tensor> gradients, weights = trainer.weights();
   trainer.gradients(1, gradients);
@@ -79,6 +101,79 @@ TEST(Train, GradientsInFp64AreDifferenceQuotients) {
     EXPECT_GT(largest(gradients[p]), 0) << p;
     EXPECT_NEAR((above - below) / (2 * h), expected, 1e-6 * (1 + std::abs(expected))) << p;
   }
+}
+
+class EveryPolicy : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Ready, EveryPolicy, testing::ValuesIn(ready_policies()),
+                         [](const auto& choice) {
+                           std::string name = choice.param;
+                           for (char& c : name)
+                             if (c == '-') c = '_';
+                           return name;
+                         });
+
+// In 16 and 8 bits a step is noisier, but it is a step downhill all the same.
+TEST_P(EveryPolicy, TrainsTheTinyModel) {
+  TrainingSpec s = tiny(GetParam());
+  s.steps = 12;
+  s.schedule.lr = 1e-2;
+  const TrainResult r = train(s, {});
+  EXPECT_EQ(r.steps, 12);
+  EXPECT_LT(r.last_loss, r.first_loss - 0.2);
+}
+
+class TrainFiles : public TemporaryFolder {};
+
+TEST_F(TrainFiles, AResumedRunHasTheBitsOfOneThatWasNotStopped) {
+  TrainingSpec s = tiny("fp32-reproducible");
+  s.policy.dropout = 0.1;
+  s.policy.loss_scale = LossScale::dynamic;
+  s.policy.growth_interval = 2;
+  s.steps = 6;
+  const std::uint64_t whole = hash_of(s);
+  TrainOptions options;
+  options.checkpoint_folder = path("run");
+  std::int64_t done = 0;
+  options.on_step = [&](const StepResult&) { ++done; };
+  options.should_stop = [&] { return done == 3; };
+  const TrainResult stopped = train(s, options);
+  EXPECT_TRUE(stopped.is_interrupted);
+  EXPECT_EQ(stopped.steps, 3);
+  options.resume = true;
+  options.should_stop = {};
+  const TrainResult resumed = train(s, options);
+  EXPECT_EQ(resumed.steps, 6);
+  EXPECT_EQ(resumed.hash, whole);
+  s.seed = 2;
+  EXPECT_THROW(train(s, options), InputError);
+}
+
+TEST(Train, ShardedParametersChangeNoBitUnlessTheyTravelIn16Bits) {
+  TrainingSpec s = tiny("fp32-reproducible");
+  const std::uint64_t whole = hash_of(s);
+  for (const Sharding sharding : {Sharding::fsdp, Sharding::zero3_fp32}) {
+    s.sharding = sharding;
+    EXPECT_EQ(hash_of(s), whole) << sharding_names[static_cast<std::size_t>(sharding)];
+  }
+  s.sharding = Sharding::zero3_offload;
+  EXPECT_NE(hash_of(s), whole);
+}
+
+TEST(Train, AGradientThatIsNotFiniteIsNamedAndChangesNothing) {
+  TrainingSpec s = tiny("fp32");
+  Trainer trainer(s, {});
+  std::vector<Tensor> weights = trainer.weights();
+  weights[2].set(1, std::numeric_limits<double>::infinity());
+  trainer.set_weights(weights);
+  const std::uint64_t before = trainer.hash();
+  try {
+    trainer.step();
+    FAIL();
+  } catch (const ProviderFailure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("step 0: the gradient of "), std::string::npos)
+        << failure.what();
+  }
+  EXPECT_EQ(trainer.hash(), before);
 }
 
 }  // namespace

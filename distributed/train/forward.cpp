@@ -91,9 +91,10 @@ class Builder {
                 {{"x", rows}, {"gamma", gamma}}, {{"eps", m_.norm_eps}})
           .at("y");
     return tape_
-        .call({Text(op), layer}, op, {{"rows", rows_}, {"n", m_.width}},
-              {{"x", rows}, {"gamma", gamma}, {"beta", beta}},
-              {{"eps", m_.norm_eps}, {"affine", Text(beta.exists() ? "weight_and_bias" : "weight")}})
+        .call(
+            {Text(op), layer}, op, {{"rows", rows_}, {"n", m_.width}},
+            {{"x", rows}, {"gamma", gamma}, {"beta", beta}},
+            {{"eps", m_.norm_eps}, {"affine", Text(beta.exists() ? "weight_and_bias" : "weight")}})
         .at("y");
   }
 
@@ -125,10 +126,10 @@ class Builder {
     if (!f_.positions.exists())
       f_.positions = tape_.hold({"positions", Element::int64, {tokens}, Life::input, -1});
     return tape_
-        .call({"rope", layer}, "rope",
-              {{"tokens", tokens}, {"heads", 1}, {"d", d}, {"pairs", d / 2}, {"context", m_.context}},
-              {{"x", x.reshaped({tokens, 1, d})}, {"positions", f_.positions}},
-              {{"indexed", true}})
+        .call(
+            {"rope", layer}, "rope",
+            {{"tokens", tokens}, {"heads", 1}, {"d", d}, {"pairs", d / 2}, {"context", m_.context}},
+            {{"x", x.reshaped({tokens, 1, d})}, {"positions", f_.positions}}, {{"indexed", true}})
         .at("y")
         .reshaped(x.size);
   }
@@ -171,7 +172,8 @@ class Builder {
     const auto half = [&](std::int64_t first) {
       return tape_.stored(x.part(1, first, m_.hidden), format, layer).reshaped({n / 2});
     };
-    return tape_.call({part, layer}, "swiglu", {{"n", n / 2}}, {{"gate", half(0)}, {"up", half(m_.hidden)}})
+    return tape_
+        .call({part, layer}, "swiglu", {{"n", n / 2}}, {{"gate", half(0)}, {"up", half(m_.hidden)}})
         .at("y")
         .reshaped({rows_, m_.hidden});
   }
@@ -187,13 +189,11 @@ class Builder {
     const Ref head = m_.tied_head ? parameter("wte.weight").permuted({1, 0})
                                   : parameter("lm_head.weight").permuted({1, 0});
     f_.logits = tape_
-                    .call({"head"}, "matmul",
-                          {{"m", rows_}, {"n", m_.vocabulary}, {"k", m_.width}},
+                    .call({"head"}, "matmul", {{"m", rows_}, {"n", m_.vocabulary}, {"k", m_.width}},
                           {{"a", x}, {"b", head}})
                     .at("d");
     const auto loss = tape_.call(
-        {"cross_entropy"}, "cross_entropy",
-        {{"rows", rows_}, {"vocab", m_.vocabulary}, {"one", 1}},
+        {"cross_entropy"}, "cross_entropy", {{"rows", rows_}, {"vocab", m_.vocabulary}, {"one", 1}},
         {{"logits", f_.logits}, {"targets", f_.targets}}, {{"reduction", Text("mean")}});
     f_.loss = loss.at("reduced");
   }

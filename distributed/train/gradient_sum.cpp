@@ -59,7 +59,8 @@ void GradientSum::begin() {
 
 std::byte* GradientSum::next() const {
   if (!trees_.empty())
-    return static_cast<std::byte*>(trees_.front().next()) - pieces_.front().begin * bytes_of(element_);
+    return static_cast<std::byte*>(trees_.front().next()) -
+           pieces_.front().begin * bytes_of(element_);
   return taken_ == 0 ? slots_.front() : slots_.back();
 }
 

@@ -3,8 +3,8 @@
 //
 // reproducible_sum: one balanced tree over all micro-batches (distributed/reproducible.hpp), every
 // node stored in the gradient's format, so that the bits do not hang on the number of ranks. Else a
-// rank adds its micro-batches in turn, in the gradient's format, and the ranks add in whatever order
-// is fastest, in the reduction's format.
+// rank adds its micro-batches in turn, in the gradient's format, and the ranks add in whatever
+// order is fastest, in the reduction's format.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,8 @@ namespace opbound::train {
 
 class GradientSum {
  public:
-  /// `is_sharded`: this rank keeps its part of every unit, not the whole. Throws InputError where the ranks cannot have the policy's sum.
+  /// `is_sharded`: this rank keeps its part of every unit, not the whole. Throws InputError where
+  /// the ranks cannot have the policy's sum.
   GradientSum(const TrainingSpec& spec, const Layout& layout, bool is_sharded, Collectives& ranks,
               Machine& machine);
   ~GradientSum();

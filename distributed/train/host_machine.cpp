@@ -8,7 +8,7 @@ namespace opbound::train {
 namespace {
 
 struct Freed {
-  void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t{256}); }
+  void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{256}); }
 };
 
 class HostMachine final : public Machine {
@@ -17,7 +17,7 @@ class HostMachine final : public Machine {
 
   std::byte* allocate(std::int64_t bytes) override {
     const auto size = static_cast<std::size_t>(bytes > 0 ? bytes : 1);
-    void* const data = ::operator new(size, std::align_val_t{256}, std::nothrow);
+    void* const data = ::operator new (size, std::align_val_t{256}, std::nothrow);
     if (data == nullptr)
       throw ProviderFailure("out of memory: " + std::to_string(bytes) + " bytes are needed");
     blocks_.emplace_back(static_cast<std::byte*>(data));

@@ -1,4 +1,5 @@
-// Initial weights: a function of (seed, name, index), so that every machine and rank makes the same.
+// Initial weights: a function of (seed, name, index), so that every machine and rank makes the
+// same.
 #pragma once
 
 #include <span>

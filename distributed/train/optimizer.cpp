@@ -75,15 +75,15 @@ struct OptimizerStep::Recorded {
   /// The norm of each chunk that is owned, at [chunk][unit]: a rank's lie one after the other.
   void record_norms() {
     const Precision p = of_update(spec.policy);
-    gradient[0] = norm_tape.hold(
-        {"gradient", element_of(spec.policy.gradient), {count}, Life::input, -1});
+    gradient[0] =
+        norm_tape.hold({"gradient", element_of(spec.policy.gradient), {count}, Life::input, -1});
     norm_values[0] = norm_tape.hold({"norms", compute(), {norms}, Life::result, -1});
     const auto record = [&](const Range& r, std::int64_t place) {
       const std::int64_t n = r.count() / shards_of_a_norm;
-      const auto y = norm_tape.call({"global_norm", -1, Precision{p.storage, p.compute, p.compute}},
-                                    "global_norm",
-                                    {{"shards", shards_of_a_norm}, {"n", n}, {"one", 1}},
-                                    {{"g", part_of(gradient[0], r).reshaped({shards_of_a_norm, n})}});
+      const auto y =
+          norm_tape.call({"global_norm", -1, Precision{p.storage, p.compute, p.compute}},
+                         "global_norm", {{"shards", shards_of_a_norm}, {"n", n}, {"one", 1}},
+                         {{"g", part_of(gradient[0], r).reshaped({shards_of_a_norm, n})}});
       norm_tape.keep(y.at("norm"), norm_values[0].part(0, place, 1));
     };
     if (in_turn) return record(owned.front(), 0);
@@ -110,17 +110,16 @@ struct OptimizerStep::Recorded {
     found_inf = t.hold({"found_inf", Element::boolean, {1}, Life::result, -1});
     Ref scaled = norm_values[1];
     if (norms > 1)
-      scaled = t.call({"global_norm", -1, wide}, "global_norm",
-                      {{"shards", 1}, {"n", norms}, {"one", 1}},
-                      {{"g", scaled.reshaped({1, norms})}})
-                   .at("norm");
+      scaled =
+          t.call({"global_norm", -1, wide}, "global_norm",
+                 {{"shards", 1}, {"n", norms}, {"one", 1}}, {{"g", scaled.reshaped({1, norms})}})
+              .at("norm");
     const auto off = t.call({"unscale", -1, wide}, "unscale", {{"n", 1}, {"one", 1}},
                             {{"g", scaled}, {"scale", scale}});
     t.keep(off.at("unscaled"), norm);
     t.keep(off.at("found_inf"), found_inf);
 
-    gradient[1] =
-        t.hold({"gradient", element_of(spec.policy.gradient), {count}, Life::input, -1});
+    gradient[1] = t.hold({"gradient", element_of(spec.policy.gradient), {count}, Life::input, -1});
     const Element state = element_of(spec.policy.master);
     for (const auto& [name, ref] : {std::pair{"w", &w}, std::pair{"m", &m}, std::pair{"v", &v}})
       *ref = t.hold({name, state, {count}, Life::result, -1});
@@ -151,19 +150,19 @@ struct OptimizerStep::Recorded {
     const Optimizer& o = spec.optimizer;
     const std::int64_t n = piece.count();
     const Ref own = g.part(0, piece.begin - of.begin, n).reshaped({1, n});
-    const auto next = update_tape.call(
-        {"adamw"}, "adamw", {{"steps", 1}, {"n", n}},
-        {{"w", part_of(w, piece)},
-         {"g", own},
-         {"m", part_of(m, piece)},
-         {"v", part_of(v, piece)},
-         {"found_inf", found_inf}},
-        {{"beta1", o.beta1},
-         {"beta2", o.beta2},
-         {"eps", o.eps},
-         {"weight_decay", weight_decay},
-         {"offset", piece.begin},
-         {"state_format", std::string(opbound::name_of(spec.policy.master))}});
+    const auto next =
+        update_tape.call({"adamw"}, "adamw", {{"steps", 1}, {"n", n}},
+                         {{"w", part_of(w, piece)},
+                          {"g", own},
+                          {"m", part_of(m, piece)},
+                          {"v", part_of(v, piece)},
+                          {"found_inf", found_inf}},
+                         {{"beta1", o.beta1},
+                          {"beta2", o.beta2},
+                          {"eps", o.eps},
+                          {"weight_decay", weight_decay},
+                          {"offset", piece.begin},
+                          {"state_format", std::string(opbound::name_of(spec.policy.master))}});
     update_tape.keep(next.at("next_w"), part_of(w, piece));
     update_tape.keep(next.at("next_m"), part_of(m, piece));
     update_tape.keep(next.at("next_v"), part_of(v, piece));

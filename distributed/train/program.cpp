@@ -62,8 +62,8 @@ class Arena {
 };
 
 TensorView view_of(const Value& v, const Ref& r, std::byte* base) {
-  TensorView view{base + r.offset * bytes_of(v.element), v.element,
-                  static_cast<int>(r.size.size()), {}, {}};
+  TensorView view{
+      base + r.offset * bytes_of(v.element), v.element, static_cast<int>(r.size.size()), {}, {}};
   for (std::size_t axis = 0; axis < r.size.size(); ++axis) {
     view.size[axis] = r.size[axis];
     view.stride[axis] = r.stride[axis];

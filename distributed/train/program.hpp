@@ -55,9 +55,9 @@ class Program {
   const Tape* tape_;
   Machine* machine_;
   std::vector<Bound> calls_;
-  std::vector<std::byte*> base_;            ///< by value
-  std::vector<TensorView*> gradients_;      ///< of the calls
-  std::byte* gradients_base_ = nullptr;     ///< where they were last moved to
+  std::vector<std::byte*> base_;         ///< by value
+  std::vector<TensorView*> gradients_;   ///< of the calls
+  std::byte* gradients_base_ = nullptr;  ///< where they were last moved to
   std::int64_t arena_bytes_ = 0;
 };
 

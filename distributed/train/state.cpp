@@ -116,7 +116,7 @@ Trainer::State::State(const TrainingSpec& s, const TrainOptions& options)
     if (v.life == Life::parameter) return weights.address(static_cast<std::size_t>(v.parameter));
     if (v.life == Life::gradient)
       return sum.first() + layout.parameter(static_cast<std::size_t>(v.parameter)).begin *
-                              bytes_of(element_of(spec.policy.gradient));
+                               bytes_of(element_of(spec.policy.gradient));
     if (value == refs.tokens.value) return tokens;
     if (value == refs.targets.value) return targets;
     if (value == upstream.value) return inputs;
@@ -125,8 +125,13 @@ Trainer::State::State(const TrainingSpec& s, const TrainOptions& options)
   };
   program = std::make_unique<Program>(tape, *machine, address, sum.first());
   optimizer.bind({arrays.master, arrays.m, arrays.v, sum.mean()});
-  facts = {text.sha256(), ranks->name(), machine->own().device(), machine->own().version(),
-           ranks->rank(), ranks->size(), 0};
+  facts = {text.sha256(),
+           ranks->name(),
+           machine->own().device(),
+           machine->own().version(),
+           ranks->rank(),
+           ranks->size(),
+           0};
   for (const ParameterSpec& p : layout.parameters())
     facts.parameters += Tensor(Element::boolean, p.shape).count();
 }
@@ -164,7 +169,8 @@ double Trainer::State::mean_loss(const std::vector<double>& own) {
   for (std::int32_t r = 0; r < ranks->size(); ++r)
     for (std::int64_t i = 0; i < share_of(all, ranks->size(), r).count; ++i) {
       double loss = 0;
-      const std::size_t at = static_cast<std::size_t>(r) * padded.size() + static_cast<std::size_t>(i);
+      const std::size_t at =
+          static_cast<std::size_t>(r) * padded.size() + static_cast<std::size_t>(i);
       std::memcpy(&loss, bytes.data() + at * sizeof loss, sizeof loss);
       total += loss;
     }

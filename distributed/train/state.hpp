@@ -35,9 +35,9 @@ struct Trainer::State {
   Layout layout;
   Text text;
   Sampler sampler;
+  ForwardRefs refs;  // before the tape, whose recording gives them
+  Ref upstream;      ///< the loss's gradient: the loss scale
   Tape tape;
-  ForwardRefs refs;
-  Ref upstream;  ///< the loss's gradient: the loss scale
   Arrays arrays;
   GradientSum sum;
   OptimizerStep optimizer;

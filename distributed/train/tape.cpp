@@ -152,7 +152,8 @@ Tape::Outputs Tape::call(const Place& place, std::string_view op, Extents sizes,
                                       [&](const auto& i) { return i.first == tensor.name; });
       const bool is_given = given != inputs.end() && given->second.exists();
       detail::require(is_given || tensor.may_be_left_out, "a call gives every input");
-      step.tensors.push_back(is_given ? operand(step.spec, tensor, given->second, place.layer) : Ref{});
+      step.tensors.push_back(is_given ? operand(step.spec, tensor, given->second, place.layer)
+                                      : Ref{});
     }
   }
   steps_.push_back(std::move(step));
@@ -161,10 +162,9 @@ Tape::Outputs Tape::call(const Place& place, std::string_view op, Extents sizes,
 
 Ref Tape::sum(int layer, const Ref& x, const Ref& r) {
   const Format stream = format_of(value_of(x).element);
-  const Outputs y =
-      call({"residual", layer}, "residual", {{"n", x.count()}},
-           {{"x", x.reshaped({x.count()})}, {"r", r.reshaped({r.count()})}},
-           {{"stream", std::string(opbound::name_of(stream))}});
+  const Outputs y = call({"residual", layer}, "residual", {{"n", x.count()}},
+                         {{"x", x.reshaped({x.count()})}, {"r", r.reshaped({r.count()})}},
+                         {{"stream", std::string(opbound::name_of(stream))}});
   return y.at("y").reshaped(x.size);
 }
 

@@ -89,8 +89,7 @@ struct Tape::Gradients {
     std::vector<Ref>& terms = addends[v];
     detail::require(!terms.empty(), "a gradient that is read was given");
     Ref sum = terms.front();
-    for (std::size_t i = 1; i < terms.size(); ++i)
-      sum = tape.sum(layer, sum, terms[i]);
+    for (std::size_t i = 1; i < terms.size(); ++i) sum = tape.sum(layer, sum, terms[i]);
     terms = {sum};
     return sum;
   }
@@ -117,8 +116,7 @@ void Tape::store_inputs(Segment& segment) {
     if (segment.stored.contains(x.value)) continue;
     const bool is_narrower = bytes_of(element_of(segment_format_)) < bytes_of(v.element);
     const Ref all = whole(x.value, v.shape);
-    segment.stored[x.value] =
-        is_narrower ? stored(all, segment_format_, steps_.back().layer) : all;
+    segment.stored[x.value] = is_narrower ? stored(all, segment_format_, steps_.back().layer) : all;
   }
 }
 
@@ -193,17 +191,20 @@ void Tape::differentiate_step(const Step& step, Gradients& gradients) {
     }
     const int same = forward_place(op, tensor.name), origin = gradient_of(op, tensor.name);
     if (tensor.is_written()) {
-      const bool is_gradient = origin >= 0 && step.tensors[static_cast<std::size_t>(origin)].exists();
-      back.tensors.push_back(
-          is_gradient ? gradients.target(step.tensors[static_cast<std::size_t>(origin)])
-                      : new_value(step.part + "." + std::string(tensor.name),
-                                  tensor_element(step.spec, tensor),
-                                  tensor_shape(step.spec, tensor)));
+      const bool is_gradient =
+          origin >= 0 && step.tensors[static_cast<std::size_t>(origin)].exists();
+      back.tensors.push_back(is_gradient
+                                 ? gradients.target(step.tensors[static_cast<std::size_t>(origin)])
+                                 : new_value(step.part + "." + std::string(tensor.name),
+                                             tensor_element(step.spec, tensor),
+                                             tensor_shape(step.spec, tensor)));
     } else if (same >= 0) {
       back.tensors.push_back(step.tensors[static_cast<std::size_t>(same)]);
     } else {
       detail::require(origin >= 0, "a backward pass reads what the forward pass has, or gradients");
-      back.tensors.push_back(upstream(static_cast<std::size_t>(origin)));
+      const Ref dy = upstream(static_cast<std::size_t>(origin));
+      const std::optional<Format> format = policy_->rule(step.part, step.layer).gradient;
+      back.tensors.push_back(format ? stored(dy, *format, step.layer) : dy);
     }
   }
   steps_.push_back(std::move(back));
@@ -229,8 +230,8 @@ void Tape::differentiate(std::vector<std::pair<Ref, Ref>> upstream) {
   for (std::size_t g = 0; g < values_.size(); ++g) {
     if (values_[g].life != Life::gradient) continue;
     for (std::size_t p = 0; p < values_.size(); ++p) {
-      const bool is_its = values_[p].life == Life::parameter &&
-                          values_[p].parameter == values_[g].parameter;
+      const bool is_its =
+          values_[p].life == Life::parameter && values_[p].parameter == values_[g].parameter;
       if (!is_its || !gradients.has(Ref{static_cast<int>(p), {}, {}, 0})) continue;
       keep(gradients.total(static_cast<int>(p), -1), Ref{static_cast<int>(g), {}, {}, 0});
     }

@@ -14,9 +14,7 @@ constexpr std::array<std::string_view, 3> array_prefixes{"", "m.", "v."};
 
 /// What has to be the same in the run that goes on.
 nlohmann::json identity_of(const TrainingSpec& spec, const RunFacts& facts) {
-  nlohmann::json identity = json_of(spec);
-  for (const char* free : {"steps", "checkpoint_every", "sharding", "gather", "data"})
-    identity.erase(free);
+  nlohmann::json identity = train::identity_of(json_of(spec));
   identity["data_sha256"] = facts.data_sha256;
   return identity;
 }
@@ -40,8 +38,8 @@ void Trainer::save(const std::filesystem::path& folder) {
   for (std::size_t a = 0; a < arrays.size(); ++a) {
     std::vector<Tensor> tensors = s.gathered(arrays[a]);
     for (std::size_t p = 0; p < tensors.size(); ++p)
-      checkpoint.tensors.emplace(
-          std::string(array_prefixes[a]) + s.layout.parameters()[p].name, std::move(tensors[p]));
+      checkpoint.tensors.emplace(std::string(array_prefixes[a]) + s.layout.parameters()[p].name,
+                                 std::move(tensors[p]));
   }
   checkpoint.metadata = {{"updates", s.updates},
                          {"loss_scale", s.scaler.scale()},
@@ -67,8 +65,8 @@ bool Trainer::resume(const std::filesystem::path& folder,
   const nlohmann::json own = identity_of(s.spec, s.facts);
   const nlohmann::json run = found->metadata.value("run", nlohmann::json::object());
   if (run != own)
-    throw InputError(folder.string(), "a checkpoint of another run: '" + difference(own, run) +
-                                          "' is not the same",
+    throw InputError(folder.string(),
+                     "a checkpoint of another run: '" + difference(own, run) + "' is not the same",
                      "the run that wrote it, or another folder");
   const std::array<std::byte*, 3> arrays{s.arrays.master, s.arrays.m, s.arrays.v};
   for (std::size_t a = 0; a < arrays.size(); ++a) {
@@ -120,8 +118,10 @@ TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
   bool is_first = true;
   std::int64_t saved = -1;
   const auto save = [&] {
-    if (options.checkpoint_folder.empty() || saved == trainer.steps_done()) return;
-    trainer.save(options.checkpoint_folder);
+    const bool is_elsewhere = options.checkpoint_folder.empty() && result.is_interrupted;
+    const auto& folder = is_elsewhere ? options.interrupt_folder : options.checkpoint_folder;
+    if (folder.empty() || saved == trainer.steps_done()) return;
+    trainer.save(folder);
     saved = trainer.steps_done();
   };
   while (trainer.steps_done() < spec.steps && !result.is_interrupted) {

@@ -19,7 +19,8 @@ std::uint64_t hash_of(const std::vector<Tensor>& tensors) {
   for (const Tensor& t : tensors) {
     Tensor copy = t;
     const TensorView view = copy.view();
-    for (std::int64_t i = 0; i < t.count(); ++i) hash += element_hash(at++, canonical_bits(view, i));
+    for (std::int64_t i = 0; i < t.count(); ++i)
+      hash += element_hash(at++, canonical_bits(view, i));
   }
   return hash;
 }

@@ -33,6 +33,7 @@ struct RunFacts {
 struct TrainOptions {
   std::string device = "cpu";  ///< or cuda, cuda:N
   std::filesystem::path checkpoint_folder;
+  std::filesystem::path interrupt_folder;  ///< where a run that shall stop leaves one, if not there
   bool resume = false;
   std::filesystem::path weights;       ///< GPT-2's names; instead of initial ones
   std::filesystem::path save_weights;  ///< where the final ones go
@@ -63,7 +64,8 @@ class Trainer {
   const RunFacts& facts() const;
   /// Steps that are done.
   std::int64_t steps_done() const;
-  /// One step. Throws ProviderFailure where a gradient is not finite and the optimizer shall say so.
+  /// One step. Throws ProviderFailure where a gradient is not finite and the optimizer shall say
+  /// so.
   StepResult step();
 
   /// Forward and backward of one micro-batch of the next step from the present weights: the loss,

@@ -53,8 +53,7 @@ WeightStore::WeightStore(const TrainingSpec& spec, const Layout& layout, const s
   std::array<std::byte*, 3> buffers{};
   if (is_sharded_) buffers = gathering_buffers(unit_bytes);
   for (std::size_t u = 0; u < layout.units().size(); ++u) {
-    std::byte* const base =
-        is_sharded_ ? buffers[buffer_of(u)] : machine.allocate(unit_bytes[u]);
+    std::byte* const base = is_sharded_ ? buffers[buffer_of(u)] : machine.allocate(unit_bytes[u]);
     for (Run& run : runs_[u]) addresses_[run.parameter] = base + run.offset_bytes;
     if (is_sharded_)
       shards_.push_back(machine.allocate(layout.units()[u].all.count() / ranks.size() *
@@ -87,8 +86,8 @@ std::int64_t WeightStore::find_runs(std::size_t unit) {
     const Range& range = layout_.parameter(p);
     if (range.begin < all.begin || range.end > all.end) continue;
     if (is_alias_)
-      addresses_[p] = const_cast<std::byte*>(master_) +
-                      range.begin * bytes_of_format(spec_.policy.master);
+      addresses_[p] =
+          const_cast<std::byte*>(master_) + range.begin * bytes_of_format(spec_.policy.master);
     const Format format = weight_format(spec_.policy, layout_.parameters()[p]);
     runs_[unit].push_back({p, format, bytes});
     bytes += aligned(range.count() * bytes_of_format(format));

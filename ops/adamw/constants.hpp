@@ -50,6 +50,8 @@ OPBOUND_HD T derived(const D& c) {
 template <class T, class D>
 struct AdamwConstants {
   T lr, beta1, rest1, beta2, rest2, eps, weight_decay, kept;
+  T correction1{}, correction2{};        ///< 1 - beta1^t, 1 - beta2^t
+  T step_size{}, root_of_correction2{};  ///< lr / (1 - beta1^t), sqrt(1 - beta2^t)
   D held_lr, held_beta1, held_beta2, power1, power2;
 
   OPBOUND_HD AdamwConstants(const AdamwHyper& h, std::int64_t steps_before)
@@ -69,19 +71,16 @@ struct AdamwConstants {
     kept = derived<T>(one - held_lr * from<D>(h.weight_decay));
   }
 
-  /// beta^t of the next step.
+  /// What the next step needs of beta^t: computed here, since every parameter needs the same.
   OPBOUND_HD void advance() {
     power1 = power1 * held_beta1;
     power2 = power2 * held_beta2;
+    const D one = from<D>(1.0), exact1 = one - power1, exact2 = one - power2;
+    correction1 = derived<T>(exact1);
+    correction2 = derived<T>(exact2);
+    step_size = derived<T>(held_lr / exact1);
+    root_of_correction2 = derived<T>(sqrt(exact2));
   }
-  /// 1 - beta1^t, 1 - beta2^t
-  OPBOUND_HD D exact_correction1() const { return from<D>(1.0) - power1; }
-  OPBOUND_HD D exact_correction2() const { return from<D>(1.0) - power2; }
-  OPBOUND_HD T correction1() const { return derived<T>(exact_correction1()); }
-  OPBOUND_HD T correction2() const { return derived<T>(exact_correction2()); }
-  /// lr / (1 - beta1^t), sqrt(1 - beta2^t)
-  OPBOUND_HD T step_size() const { return derived<T>(held_lr / exact_correction1()); }
-  OPBOUND_HD T root_of_correction2() const { return derived<T>(sqrt(exact_correction2())); }
 };
 
 }  // namespace opbound::detail
