@@ -9,6 +9,7 @@
 #include "ops/blocks.hpp"
 #include "ops/definition.hpp"
 #include "ops/matmul/unit.hpp"
+#include "ops/matmul/unit_tree.hpp"
 #include "ops/number.hpp"
 
 namespace opbound {
@@ -32,7 +33,7 @@ struct matmul {
                  field("bias", &Attributes::bias), field("scaled", &Attributes::scaled),
                  field("splits", &Attributes::splits)};
 
-  enum { sequential, split_k, scales_first, volta, ampere, ada, hopper, blackwell };
+  enum { sequential, split_k, scales_first, volta, ampere, ada, hopper, blackwell, hopper_mma };
   static constexpr std::array variants{
       Variant{"sequential", "one sum over k by fused multiply-adds"},
       Variant{"split_k", "k in `splits` equal parts, each summed so, then their sums in order"},
@@ -42,7 +43,9 @@ struct matmul {
       Variant{"ampere", "8 products and 24 bits; tf32, and fp32 cut to it, 4 products"},
       Variant{"ada", "as ampere; fp8 16 products, 13 bits, sums of 14 digits"},
       Variant{"hopper", "16 products, 25 bits; tf32 8; fp8 32, 13 bits, sums of 14 digits"},
-      Variant{"blackwell", "as hopper; fp8 32 products, 25 bits"}};
+      Variant{"blackwell", "as hopper; fp8 32 products, 25 bits"},
+      Variant{"hopper_mma",
+              "fp8 by mma.sync there: 2 steps of 16 from 0, 25 bits; added up in fp32"}};
   static constexpr bool allows(const Attributes& a, int variant) {
     return variant != scales_first || a.scaled;
   }
@@ -84,6 +87,9 @@ struct matmul {
   OPBOUND_HD static T product(const Team& team, const Problem<matmul>& p, const Format& fa,
                               const Format& fb, std::int64_t k, A a, B b) {
     if (const MatrixUnit u = unit(p.variant, fa, fb); u.block > 0) {
+      if constexpr (requires { team.tree; })  // on the host only
+        if (const SumTree* tree = detail::unit_tree(team, u, k))
+          return detail::UnitSumAlong<T>::run(*tree, u, fa, fb, a, b);
       detail::UnitSum<T> sum;
       sum.run(u, fa, fb, k, a, b);
       return sum.value;
@@ -144,9 +150,7 @@ struct matmul::forward {
       });
     }
 
-    struct form;       // ops/matmul/form.hpp
     struct tile;       // ops/matmul/tile.hpp
-    struct host_tile;  // ops/matmul/host_tile.hpp
     struct certified;  // ops/matmul/certified.hpp
     struct freivalds;  // ops/matmul/freivalds.hpp
 
@@ -212,28 +216,17 @@ struct matmul::backward {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
       each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t i = e / k, t = e % k;
-        const T sum = product<T>(
+        T value = product<T>(
             team, p, scaled_format(p, io.format(dd)), io.format(b), n,
-            [&](std::int64_t j) { return upstream<T>(p, io, i, j); },
+            [&](std::int64_t j) {
+              const T g = io.get(dd, i * n + j);
+              return p.attributes.scaled ? g * io.get(scale_b, j) : g;
+            },
             [&](std::int64_t j) { return io.get(b, t * n + j); });
-        io.put(da, e, finished<T>(p, io, i, sum));
+        if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
+        io.put(da, e, p.attributes.scaled ? value * io.get(scale_a, i) : value);
       });
     }
-
-    template <class T, class Io>
-    OPBOUND_HD static T upstream(const Problem<matmul>& p, const Io& io, std::int64_t i,
-                                 std::int64_t j) {
-      const T g = io.get(dd, i * p.sizes[1] + j);
-      return p.attributes.scaled ? g * io.get(scale_b, j) : g;
-    }
-    template <class T, class Io>
-    OPBOUND_HD static T finished(const Problem<matmul>& p, const Io& io, std::int64_t i, T value) {
-      if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
-      return p.attributes.scaled ? value * io.get(scale_a, i) : value;
-    }
-
-    struct form;
-    struct host_tile;
   };
 
   struct right : elementwise_blocks<2, 1>, sums_over<0> {
@@ -262,28 +255,17 @@ struct matmul::backward {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
       each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t t = e / n, j = e % n;
-        const T sum = product<T>(
+        T value = product<T>(
             team, p, io.format(a), scaled_format(p, io.format(dd)), p.sizes[0],
             [&](std::int64_t i) { return io.get(a, i * k + t); },
-            [&](std::int64_t i) { return upstream<T>(p, io, i, j); });
-        io.put(db, e, finished<T>(p, io, j, sum));
+            [&](std::int64_t i) {
+              const T g = io.get(dd, i * n + j);
+              return p.attributes.scaled ? g * io.get(scale_a, i) : g;
+            });
+        if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
+        io.put(db, e, p.attributes.scaled ? value * io.get(scale_b, j) : value);
       });
     }
-
-    template <class T, class Io>
-    OPBOUND_HD static T upstream(const Problem<matmul>& p, const Io& io, std::int64_t i,
-                                 std::int64_t j) {
-      const T g = io.get(dd, i * p.sizes[1] + j);
-      return p.attributes.scaled ? g * io.get(scale_a, i) : g;
-    }
-    template <class T, class Io>
-    OPBOUND_HD static T finished(const Problem<matmul>& p, const Io& io, std::int64_t j, T value) {
-      if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
-      return p.attributes.scaled ? value * io.get(scale_b, j) : value;
-    }
-
-    struct form;
-    struct host_tile;
   };
 
   /// dc and dbias, a column of dd each block.
@@ -322,5 +304,4 @@ struct matmul::backward {
 
 #include "ops/matmul/certified.hpp"  // IWYU pragma: export
 #include "ops/matmul/freivalds.hpp"  // IWYU pragma: export
-#include "ops/matmul/host_tile.hpp"  // IWYU pragma: export
 #include "ops/matmul/tile.hpp"       // IWYU pragma: export

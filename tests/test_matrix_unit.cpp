@@ -29,7 +29,7 @@ struct Case {
 
 std::vector<Case> all_units() {
   std::vector<Case> all;
-  for (int g = 0; g <= static_cast<int>(Generation::blackwell); ++g)
+  for (int g = 0; g <= static_cast<int>(Generation::hopper_mma); ++g)
     for (const Format& f : {fp16, bf16, tf32, e4m3, e5m2})
       if (matrix_unit(static_cast<Generation>(g), f).block > 0)
         all.push_back({static_cast<Generation>(g), f});
@@ -149,9 +149,9 @@ struct Product {
     std::vector<std::size_t> order(a.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::shuffle(order.begin(), order.end(), random);
-    const std::size_t steps =
-        (a.size() + static_cast<std::size_t>(u.block) - 1) / static_cast<std::size_t>(u.block);
-    const std::size_t parts = 1 + random() % std::max<std::size_t>(1, steps);
+    const auto at_once = static_cast<std::size_t>(detail::at_once(u));
+    const std::size_t most_parts = (a.size() + at_once - 1) / at_once;
+    const std::size_t parts = 1 + random() % std::max<std::size_t>(1, most_parts);
     const bool is_even = chance(random, 2);
     float total = 0;
     for (std::size_t part = 0; part < parts; ++part) {
