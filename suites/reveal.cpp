@@ -52,6 +52,9 @@ ProbeNumbers probe_numbers(const Format& term, const Format* factor, const Forma
   return n;
 }
 
+constexpr const char* unknown_in_block =
+    "a node of more than two terms says nothing of the order in it, unless it is a matrix unit's";
+
 bool has_dimension(const TensorSpec& t, std::string_view dim) {
   return std::find(t.dims.begin(), t.dims.end(), dim) != t.dims.end();
 }
@@ -73,8 +76,8 @@ class Probed {
     for (std::size_t t = 0; t < pass_.tensors.size(); ++t) take(t);
     if (terms_ == nullptr) return;
     const Format out = format_of(prepared_.call.judged()[output_].element);
-    const Format term = format_of(terms_->element());
-    const Format factor = factors_ == nullptr ? term : format_of(factors_->element());
+    const Format term = format_of(terms_->element);
+    const Format factor = factors_ == nullptr ? term : format_of(factors_->element);
     numbers_ =
         probe_numbers(term, factors_ == nullptr ? nullptr : &factor, spec.precision.compute, out);
   }
@@ -113,23 +116,30 @@ class Probed {
   void take(std::size_t t) {
     const TensorSpec& tensor = pass_.tensors[t];
     if (tensor.is_written() || !takes_part(spec_, tensor)) return;
-    Tensor& values = prepared_.tensors.find(tensor.name)->second;
-    if (!is_float(values.element())) return;
-    values.fill(1);
+    const TensorView& values = prepared_.call.judged()[t];  // in the layout that the case gives it
+    if (!is_float(values.element)) return;
+    fill(values, 1);
     if (!has_dimension(tensor, dim_)) return;
     if (terms_ == nullptr) {
       terms_ = &values;
       term_stride_ = stride(tensor, values);
-      values.fill(0);
+      fill(values, 0);
     } else if (factors_ == nullptr) {
       factors_ = &values;
       factor_stride_ = stride(tensor, values);
     }
   }
 
-  std::int64_t stride(const TensorSpec& tensor, Tensor& values) const {
-    const auto axis = std::find(tensor.dims.begin(), tensor.dims.end(), dim_) - tensor.dims.begin();
-    return values.view().stride[axis];
+  static void fill(const TensorView& to, double value) {
+    for (std::int64_t i = 0; i < to.count(); ++i) to.set(i, value);
+  }
+
+  /// Between neighbours along the sum, in row-major places.
+  std::int64_t stride(const TensorSpec& tensor, const TensorView& values) const {
+    std::int64_t product = 1;
+    for (int axis = values.rank - 1; tensor.dims[static_cast<std::size_t>(axis)] != dim_; --axis)
+      product *= values.size[axis];
+    return product;
   }
 
   const CaseSpec& spec_;
@@ -138,8 +148,8 @@ class Probed {
   std::string_view dim_;
   std::size_t output_;
   Prepared prepared_;
-  Tensor* terms_ = nullptr;
-  Tensor* factors_ = nullptr;
+  const TensorView* terms_ = nullptr;
+  const TensorView* factors_ = nullptr;
   std::int64_t term_stride_ = 1, factor_stride_ = 1;
   ProbeNumbers numbers_{};
   double scale_ = 1;
@@ -219,6 +229,22 @@ bool tells_orders_apart(const CaseSpec& spec, std::size_t output, const Outputs&
   return told == others;
 }
 
+bool has_blocks(const SumTree& tree) {
+  return std::any_of(tree.nodes.begin(), tree.nodes.end(),
+                     [](const auto& children) { return children.size() > 2; });
+}
+
+/// A node of many terms is one step of a matrix unit, which takes them at once: an algorithm that
+/// gives other bits when they stand the other way round adds them in turn.
+bool takes_blocks_at_once(const CaseSpec& spec, std::size_t output, const Outputs& got,
+                          const RevealedSum& r) {
+  if (!has_blocks(r.found.tree)) return true;
+  SumTree turned = r.found.tree;
+  for (auto& children : turned.nodes)
+    if (children.size() > 2) std::reverse(children.begin(), children.end());
+  return differing(spec, output, got, turned, r.products) == 0;
+}
+
 /// Tries the case's algorithm, with products as they may be.
 void replay_by(const CaseSpec& spec, std::size_t output, const Outputs& got, RevealedSum& r) {
   std::int64_t all = 0;
@@ -234,26 +260,24 @@ void replay_by(const CaseSpec& spec, std::size_t output, const Outputs& got, Rev
              " elements have other bits along the tree in " +
              std::string(name_of(spec.precision.compute));
     if (!r.is_replayed) continue;
-    r.is_replayed = tells_orders_apart(spec, output, got, r);
-    r.note = r.is_replayed
-                 ? ""
-                 : "another order gives the same bits: the output is too narrow, or terms "
-                   "are taken as they come";
+    r.note.clear();
+    if (!takes_blocks_at_once(spec, output, got, r)) r.note = unknown_in_block;
+    if (!tells_orders_apart(spec, output, got, r))
+      r.note =
+          "another order gives the same bits: the output is too narrow, or terms are taken as they "
+          "come";
+    r.is_replayed = r.note.empty();
     return;
   }
 }
 
 void replay(const CaseSpec& spec, std::size_t output, const Provider& provider, RevealedSum& r) {
-  const auto& nodes = r.found.tree.nodes;
-  if (std::any_of(nodes.begin(), nodes.end(), [](const auto& c) { return c.size() > 2; })) {
-    r.note = "a node of more than two terms says nothing of the order in it";
-    return;
-  }
   Outputs got;
   CaseSpec random = spec;
   for (random.seed = 1; random.seed <= replays; ++random.seed)
     got.push_back(output_bits(random, output, provider));
-  r.note = "no declared algorithm is one sum of so many terms";
+  r.note = has_blocks(r.found.tree) ? unknown_in_block
+                                    : "no declared algorithm is one sum of so many terms";
   for (const int variant : spec.declared) {
     random.variant = variant;
     replay_by(random, output, got, r);

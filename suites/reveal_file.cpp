@@ -62,6 +62,7 @@ std::string reveal_text(const CaseSpec& spec, const SumOfPass& sum, const Provid
     json["tree"] = {{"leaves", r.found.tree.leaves}, {"nodes", r.found.tree.nodes}};
     json["replayed"] = {{"same_bits", r.is_replayed},
                         {"elements", r.replayed_elements},
+                        {"variant", spec.op->variants[static_cast<std::size_t>(r.variant)].name},
                         {"fused", r.products != Products::rounded},
                         {"note", r.note}};
   }
@@ -88,6 +89,7 @@ OrderFile read_order_file(const std::string& path) {
                                   {"summed", &order.summed},
                                   {"precision", &order.precision}})
       *to = json.at(key).get<std::string>();
+    order.variant = json.at("replayed").value("variant", "");
     order.tree.nodes = json.at("tree").at("nodes").get<std::vector<std::vector<std::int64_t>>>();
     const Json& leaves = json.at("tree").at("leaves");
     order.tree.leaves = leaves.is_number_integer() ? leaves.get<std::int64_t>() : 0;
@@ -110,6 +112,11 @@ void require_fit(const OrderFile& order, const std::string& path, const CaseSpec
   require("op", order.op, spec.op->name);
   require("direction", order.direction, name_of(spec.direction));
   require("precision", order.precision, name_of(spec.precision));
+  const std::vector<int>& declared = spec.declared;
+  if (!order.variant.empty() &&
+      (declared.size() != 1 || declared.front() != spec.op->variant_named(order.variant)))
+    throw InputError(path, "an order of variant " + order.variant,
+                     "--variant " + order.variant + ", and no other");
   const auto dims = spec.op->dims;
   const auto place = std::find(dims.begin(), dims.end(), order.summed) - dims.begin();
   const std::int64_t terms =

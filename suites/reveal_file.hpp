@@ -14,6 +14,7 @@ std::string reveal_text(const CaseSpec& spec, const SumOfPass& sum, const Provid
 /// What such a file says.
 struct OrderFile {
   std::string op, direction, part, summed, precision;
+  std::string variant;  ///< the algorithm that it was replayed by; empty in older files
   SumTree tree;
 };
 
@@ -21,8 +22,8 @@ struct OrderFile {
 /// order in which they can be added.
 OrderFile read_order_file(const std::string& path);
 
-/// InputError where the order is another op's, pass's or precision's, or of another number of terms
-/// than the case has.
+/// InputError where the order is another op's, pass's, precision's or algorithm's, or of another
+/// number of terms than the case has.
 void require_fit(const OrderFile& order, const std::string& path, const CaseSpec& spec);
 
 }  // namespace opbound

@@ -11,7 +11,7 @@ namespace opbound {
 
 enum class Answer : std::uint8_t { yes, no, not_asked };
 
-/// Has a kernel the same bits ...
+/// Has a kernel the same bits ... Not asked of what the kernel does not take.
 struct SameBits {
   Answer again = Answer::not_asked;      ///< when it runs again on the same inputs
   Answer unaligned = Answer::not_asked;  ///< when inputs begin one element further on

@@ -1,4 +1,5 @@
 // opbound reveal, and the sharper bound of an order that was found.
+#include "ops/matmul.hpp"
 #include "reports/history.hpp"
 #include "suites/reveal_file.hpp"
 #include "suites/run.hpp"
@@ -99,6 +100,35 @@ TEST_F(ProgramReveal, a_file_is_judged_along_the_order) {
   EXPECT_EQ(opbound(check + "--order any").code, 0);
 }
 
+/// Steps of a matrix unit: the same products off by more than these steps, by less than any order.
+TEST_F(ProgramReveal, a_matrix_units_order_is_judged_step_by_step) {
+  const std::string words =
+      "reveal matmul --precision bf16:fp32:fp32 --variant hopper --size m=3 --size k=200 --input "
+      "'b=normal @transposed' --out order.json";
+  const Ran ran = opbound(words);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(contains(ran.out, "replayed   yes")) << ran.out;
+  EXPECT_TRUE(contains(ran.out, "of these 13 steps of hopper")) << ran.out;
+  CaseSpec spec = attack::case_for("matmul", Direction::forward, "bf16:fp32:fp32", {1, 1, 200});
+  spec.variant = matmul::hopper;
+  Prepared p = prepare(spec);
+  spec.op->run(p.call);
+  const Tensor &a = p.tensors.find("a")->second, &b = p.tensors.find("b")->second;
+  Tensor d = p.tensors.find("d")->second;
+  double magnitude = 0;
+  for (std::int64_t k = 0; k < 200; ++k) magnitude += std::fabs(a.at(k) * b.at(k));
+  const std::string tensors = "--in run.safetensors:a run.safetensors:b --out d.npy ";
+  write_npy(path("d.npy"), d);
+  write_safetensors(path("run.safetensors"), {{"a", a}, {"b", b}});
+  const std::string check = "check --op matmul --precision bf16:fp32:fp32 " + tensors;
+  EXPECT_EQ(opbound(check + "--variant hopper --order order.json").code, 0);
+  EXPECT_TRUE(contains(refusal(check + "--order order.json"), "an order of variant hopper"));
+  d.set(0, d.at(0) + 40 * 0x1p-24 * magnitude);
+  write_npy(path("d.npy"), d);
+  EXPECT_EQ(opbound(check + "--variant hopper --order order.json").code, 1);
+  EXPECT_EQ(opbound(check + "--variant hopper --order any").code, 0);
+}
+
 TEST_F(ProgramReveal, what_cannot_be_asked_is_one_line) {
   EXPECT_TRUE(contains(refusal("reveal gelu --precision fp32 --size n=8"), "adds nothing"));
   EXPECT_TRUE(contains(refusal("reveal matmul --precision fp32"), "d over k"));
@@ -107,6 +137,10 @@ TEST_F(ProgramReveal, what_cannot_be_asked_is_one_line) {
   EXPECT_TRUE(contains(refusal("reveal matmul --precision fp32 --size k"), "NAME=SIZE"));
   EXPECT_TRUE(contains(refusal("reveal matmul --precision fp32 --size k=4 --part y"), "d"));
   EXPECT_TRUE(contains(refusal("reveal matmu --precision fp32"), "matmul"));
+  EXPECT_TRUE(contains(refusal(product + dots + " --input b"), "NAME=KIND"));
+  EXPECT_TRUE(contains(refusal(product + dots + " --input b=norml"), "--input b: unknown"));
+  EXPECT_TRUE(contains(refusal(product + dots + " --input b=index"), "--input b: "));
+  EXPECT_TRUE(contains(refusal(product + dots + " --input b=ties --input b=ties"), "twice"));
   EXPECT_TRUE(contains(refusal("reveal matmul --precision fp16 --size k=4 --provider " + dots),
                        "plain fp32 products only"));
   EXPECT_TRUE(contains(refusal("check --op matmul --precision fp32 --in a.npy b.npy --out d.npy "

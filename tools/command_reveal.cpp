@@ -23,10 +23,32 @@ namespace {
 
 struct Options : CaseWords {
   std::string part, provider = "own", device = "cpu", out;
-  std::vector<std::string> sizes;
+  std::vector<std::string> sizes, inputs;
   std::int64_t probes = 100000;
   double seconds = PluginOptions{}.seconds;
 };
+
+template <class F>
+void naming_input(const std::string& tensor, F f) {
+  try {
+    f();
+  } catch (const InputError& e) {
+    throw InputError("--input " + tensor, e.what());
+  }
+}
+
+/// "b=normal @transposed": the kernel is replayed on such numbers and probed in such a layout.
+void set_input(CaseSpec& spec, const std::string& text) {
+  const std::vector<std::string_view> names = detail::input_tensors(*spec.op, spec.direction);
+  const std::size_t sign = text.find('=');
+  const std::string name = text.substr(0, sign);
+  if (sign == std::string::npos || std::find(names.begin(), names.end(), name) == names.end())
+    throw InputError("--input", "'" + text + "'", "NAME=KIND with " + detail::one_of(names));
+  const bool is_known = std::any_of(spec.inputs.begin(), spec.inputs.end(),
+                                    [&](const auto& i) { return i.first == name; });
+  if (is_known) throw InputError("--input", name + " is there twice", "one input for a tensor");
+  naming_input(name, [&] { spec.inputs.emplace_back(name, parse_input(text.substr(sign + 1))); });
+}
 
 /// "k=64"
 void set_size(CaseSpec& spec, const std::string& text) {
@@ -54,16 +76,22 @@ CaseSpec case_of(const Options& options) {
   const std::string_view wanted = spec.op->refuses(spec.attributes, spec.sizes);
   if (!wanted.empty())
     throw InputError("--size", "attributes and sizes that do not fit", std::string(wanted));
+  for (const std::string& text : options.inputs) set_input(spec, text);
   const auto names = detail::input_tensors(*spec.op, spec.direction);
   for (const auto* pass : {&spec.op->forward, spec.op->backward ? &*spec.op->backward : nullptr}) {
     if (pass == nullptr) continue;
     for (const TensorSpec& t : pass->tensors) {
       const bool is_input = std::find(names.begin(), names.end(), t.name) != names.end();
-      const bool is_known = std::any_of(spec.inputs.begin(), spec.inputs.end(),
-                                        [&](const auto& i) { return i.first == t.name; });
-      if (!is_input || is_known || !spec.op->has_tensor(spec.attributes, t.name)) continue;
+      if (!is_input || !spec.op->has_tensor(spec.attributes, t.name)) continue;
+      const Element element = tensor_element(spec, t);
+      const auto known = std::find_if(spec.inputs.begin(), spec.inputs.end(),
+                                      [&](const auto& i) { return i.first == t.name; });
+      if (known != spec.inputs.end()) {
+        naming_input(known->first, [&] { check_input(known->second, element); });
+        continue;
+      }
       InputSpec input;
-      input.kind = default_kind(tensor_element(spec, t));
+      input.kind = default_kind(element);
       spec.inputs.emplace_back(t.name, input);
     }
   }
@@ -118,6 +146,17 @@ std::string order_text(const SumTree& tree) {
   return text;
 }
 
+/// Of a matrix unit's steps there is no count of roundings: each errs by what it adds up to.
+std::string bound_text(const CaseSpec& spec, const RevealedSum& r) {
+  const SumTree& tree = r.found.tree;
+  if (std::any_of(tree.nodes.begin(), tree.nodes.end(), [](const auto& c) { return c.size() > 2; }))
+    return fmt::format("of these {} steps of {}, one by one, in place of any order's",
+                       tree.nodes.size(),
+                       spec.op->variants[static_cast<std::size_t>(r.variant)].name);
+  return fmt::format("of that order: {} u, of any: {} u, times the magnitudes", height(tree),
+                     tree.leaves - 1);
+}
+
 std::string report(const CaseSpec& spec, const SumOfPass& sum, const Provider& provider,
                    const RevealedSum& r) {
   const Record common = record_of(spec, provider);
@@ -133,9 +172,7 @@ std::string report(const CaseSpec& spec, const SumOfPass& sum, const Provider& p
     text += order_text(r.found.tree);
     text += fmt::format("  height     {} additions, of {} at most\n", height(r.found.tree), n - 1);
     text += "  replayed   " + replay_text(r) + "\n";
-    if (r.is_replayed)
-      text += fmt::format("  bound      of that order: {} u, of any: {} u, times the magnitudes\n",
-                          height(r.found.tree), n - 1);
+    if (r.is_replayed) text += "  bound      " + bound_text(spec, r) + "\n";
   }
   text += fmt::format("  probes     {}\n", r.found.calls);
   return text + fmt::format("  same bits  run again: {}; inputs unaligned: {}; a row alone: {}\n",
@@ -182,6 +219,10 @@ void add_reveal(CLI::App& program, Action& chosen) {
   add_case_options(*command, *o);
   command->add_option("--size", o->sizes, "Sizes of the op's dimensions; 1 where not given")
       ->type_name("NAME=SIZE");
+  command
+      ->add_option("--input", o->inputs,
+                   "Numbers to replay on, and the layout of a tensor: 'b=normal @transposed'")
+      ->type_name("NAME=KIND");
   command->add_option("--part", o->part, "The output; else the first that is a sum")
       ->type_name("NAME");
   command->add_option("--provider", o->provider, "own, or the file of a plug-in (ops/provider.h)")
