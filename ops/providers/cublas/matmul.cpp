@@ -35,6 +35,7 @@ cublasComputeType_t compute_in_fp32(const Call& c, const Settings& settings) {
 Product arithmetic_of(const Call& c, const Settings& settings) {
   Product p;
   p.only_units = is_unit(c.variant());
+  p.fast = settings.fast && is_fp8(type_of(c.tensor("a").element));
   switch (c.get().compute) {
     case OPBOUND_FP64:
       p.compute = CUBLAS_COMPUTE_64F;

@@ -111,6 +111,7 @@ void ChosenProduct::describe() {
   set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, p.epilogue);
   if (p.bias != nullptr) set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   if (p.scale_a != nullptr) set_scales(operation_, p);
+  if (p.fast) set(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
 }
 
 /// Parts of a sum may be added in fp32 only, as the bounds assume, or as the user asks for in the

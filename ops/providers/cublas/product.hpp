@@ -16,6 +16,7 @@ struct Product {
   void* bias = nullptr;  ///< read by BIAS, written by BGRADA: one element for each row of d
   const void* scale_a = nullptr;  ///< fp32, one for each row of op(a), or none
   const void* scale_b = nullptr;  ///< one for each column of op(b)
+  bool fast = false;              ///< sums of fp8 stay in the units' digits
   bool only_units = false;        ///< no algorithm without matrix units
 };
 

@@ -27,6 +27,7 @@ Settings read_settings() {
   Settings s;
   s.tf32 = plugin_side::read_switch("OPBOUND_CUBLAS_TF32");
   s.reduced = plugin_side::read_switch("OPBOUND_CUBLAS_REDUCED");
+  s.fast = plugin_side::read_switch("OPBOUND_CUBLAS_FAST");
   s.workspace_bytes =
       read_number("OPBOUND_CUBLAS_WORKSPACE_BYTES", s.workspace_bytes, std::uint64_t{1} << 32);
   s.candidate = static_cast<int>(read_number("OPBOUND_CUBLAS_CANDIDATE", 0, most_candidates - 1));
@@ -36,6 +37,7 @@ Settings read_settings() {
 std::vector<std::pair<std::string, std::string>> Settings::entries() const {
   return {{"cublas tf32", tf32 ? "on" : "off"},
           {"cublas reduced", reduced ? "on" : "off"},
+          {"cublas fast", fast ? "on" : "off"},
           {"cublas workspace", std::to_string(workspace_bytes) + " bytes"},
           {"cublas candidate", std::to_string(candidate)}};
 }

@@ -16,6 +16,8 @@ struct Settings {
   bool tf32 = false;
   /// OPBOUND_CUBLAS_REDUCED=on: where K is split, parts may be added in the output's format.
   bool reduced = false;
+  /// OPBOUND_CUBLAS_FAST=on: sums of fp8 products stay in the matrix units' few digits to the end.
+  bool fast = false;
   /// OPBOUND_CUBLAS_WORKSPACE_BYTES: what an algorithm may use; 32 MiB, as NVIDIA recommends for
   /// Hopper.
   std::uint64_t workspace_bytes = std::uint64_t{32} << 20;
