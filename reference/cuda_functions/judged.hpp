@@ -17,6 +17,11 @@ OPBOUND_HD inline Exact about(double value, double radius) { return {value, 0, r
 
 OPBOUND_HD inline Exact of_class(double value, Exact::Class kind) { return {value, 0, 0, kind}; }
 
+/// No number: what a record shows of it is NaN too, not the argument.
+OPBOUND_HD inline Exact no_number() {
+  return of_class(std::bit_cast<double>(0x7ff8000000000000ULL), Exact::Class::nan);
+}
+
 /// Of exp, exp2, exp10 and expm1, where double-double cannot hold them; 10^260 is above 2^863.
 OPBOUND_HD inline bool is_special_exponential(double x, double last, double lowest, Exact& e) {
   if (x == detail::infinite) {
@@ -34,7 +39,7 @@ OPBOUND_HD inline bool is_special_logarithm(double x, double end, bool falls, Ex
   constexpr double infinity = detail::infinite;
   if (x > end && x != infinity) return false;
   if (x < end)
-    e = of_class(x, Class::nan);
+    e = no_number();
   else if (x == infinity)
     e = falls ? about(0, 0) : of_class(x, Class::plus_infinity);
   else if (falls && std::bit_cast<std::uint64_t>(x) >> 63 == 0)
@@ -47,9 +52,7 @@ OPBOUND_HD inline bool is_special_logarithm(double x, double end, bool falls, Ex
 /// Of sqrt, of -0 as well, and of 1 / x.
 OPBOUND_HD inline bool is_special_root(double x, Exact& e) {
   if (x > 0 && x != detail::infinite) return false;
-  e = x < 0    ? of_class(x, Exact::Class::nan)
-      : x == 0 ? about(0, 0)
-               : of_class(x, Exact::Class::plus_infinity);
+  e = x < 0 ? no_number() : x == 0 ? about(0, 0) : of_class(x, Exact::Class::plus_infinity);
   return true;
 }
 OPBOUND_HD inline bool is_special_reciprocal(double x, Exact& e) {
@@ -68,7 +71,7 @@ template <Formula f>
 OPBOUND_HD bool is_special(double x, Exact& e) {
   using F = Formula;
   if (x != x) {
-    e = of_class(x, Exact::Class::nan);
+    e = no_number();
     return true;
   }
   if constexpr (f == F::exp || f == F::exp2 || f == F::exp10 || f == F::expm1)
@@ -79,7 +82,7 @@ OPBOUND_HD bool is_special(double x, Exact& e) {
   if constexpr (f == F::reciprocal) return is_special_reciprocal(x, e);
   if constexpr (f == F::sin || f == F::cos) {
     if (abs(x) != detail::infinite) return false;
-    e = of_class(x, Exact::Class::nan);
+    e = no_number();
     return true;
   }
   if constexpr (f == F::tanh || f == F::erf) {
