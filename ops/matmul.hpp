@@ -150,7 +150,9 @@ struct matmul::forward {
       });
     }
 
+    struct form;       // ops/matmul/form.hpp
     struct tile;       // ops/matmul/tile.hpp
+    struct host_tile;  // ops/matmul/host_tile.hpp
     struct certified;  // ops/matmul/certified.hpp
     struct freivalds;  // ops/matmul/freivalds.hpp
 
@@ -216,17 +218,28 @@ struct matmul::backward {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
       each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t i = e / k, t = e % k;
-        T value = product<T>(
+        const T sum = product<T>(
             team, p, scaled_format(p, io.format(dd)), io.format(b), n,
-            [&](std::int64_t j) {
-              const T g = io.get(dd, i * n + j);
-              return p.attributes.scaled ? g * io.get(scale_b, j) : g;
-            },
+            [&](std::int64_t j) { return upstream<T>(p, io, i, j); },
             [&](std::int64_t j) { return io.get(b, t * n + j); });
-        if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
-        io.put(da, e, p.attributes.scaled ? value * io.get(scale_a, i) : value);
+        io.put(da, e, finished<T>(p, io, i, sum));
       });
     }
+
+    template <class T, class Io>
+    OPBOUND_HD static T upstream(const Problem<matmul>& p, const Io& io, std::int64_t i,
+                                 std::int64_t j) {
+      const T g = io.get(dd, i * p.sizes[1] + j);
+      return p.attributes.scaled ? g * io.get(scale_b, j) : g;
+    }
+    template <class T, class Io>
+    OPBOUND_HD static T finished(const Problem<matmul>& p, const Io& io, std::int64_t i, T value) {
+      if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
+      return p.attributes.scaled ? value * io.get(scale_a, i) : value;
+    }
+
+    struct form;
+    struct host_tile;
   };
 
   struct right : elementwise_blocks<2, 1>, sums_over<0> {
@@ -255,17 +268,28 @@ struct matmul::backward {
       const std::int64_t n = p.sizes[1], k = p.sizes[2];
       each(team, p.sizes, block, [&](std::int64_t e) {
         const std::int64_t t = e / n, j = e % n;
-        T value = product<T>(
+        const T sum = product<T>(
             team, p, io.format(a), scaled_format(p, io.format(dd)), p.sizes[0],
             [&](std::int64_t i) { return io.get(a, i * k + t); },
-            [&](std::int64_t i) {
-              const T g = io.get(dd, i * n + j);
-              return p.attributes.scaled ? g * io.get(scale_a, i) : g;
-            });
-        if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
-        io.put(db, e, p.attributes.scaled ? value * io.get(scale_b, j) : value);
+            [&](std::int64_t i) { return upstream<T>(p, io, i, j); });
+        io.put(db, e, finished<T>(p, io, j, sum));
       });
     }
+
+    template <class T, class Io>
+    OPBOUND_HD static T upstream(const Problem<matmul>& p, const Io& io, std::int64_t i,
+                                 std::int64_t j) {
+      const T g = io.get(dd, i * p.sizes[1] + j);
+      return p.attributes.scaled ? g * io.get(scale_a, i) : g;
+    }
+    template <class T, class Io>
+    OPBOUND_HD static T finished(const Problem<matmul>& p, const Io& io, std::int64_t j, T value) {
+      if (p.attributes.alpha != 1) value = from<T>(p.attributes.alpha) * value;
+      return p.attributes.scaled ? value * io.get(scale_b, j) : value;
+    }
+
+    struct form;
+    struct host_tile;
   };
 
   /// dc and dbias, a column of dd each block.
@@ -304,4 +328,5 @@ struct matmul::backward {
 
 #include "ops/matmul/certified.hpp"  // IWYU pragma: export
 #include "ops/matmul/freivalds.hpp"  // IWYU pragma: export
+#include "ops/matmul/host_tile.hpp"  // IWYU pragma: export
 #include "ops/matmul/tile.hpp"       // IWYU pragma: export
