@@ -30,7 +30,7 @@ class DeviceMachine final : public Machine {
                             " that the run has, " + std::to_string(left) + " are free");
     }
     blocks_.push_back(data);
-    OPBOUND_CUDA_CHECK(cudaMemset(data, 0, size));
+    OPBOUND_CUDA_CHECK(cudaMemsetAsync(data, 0, size, own_stream()));
     allocated_bytes_ += bytes;
     return static_cast<std::byte*>(data);
   }
@@ -48,11 +48,16 @@ class DeviceMachine final : public Machine {
   void run(const Provider& provider, const Op& op, const Call& call) override {
     provider.run_on_device(op, call);
   }
-  void wait() override { OPBOUND_CUDA_CHECK(cudaStreamSynchronize(nullptr)); }
+  void wait() override { OPBOUND_CUDA_CHECK(cudaStreamSynchronize(own_stream())); }
+  void* stream() const override { return own_stream(); }
 
  private:
+  /// Sources are compiled with a default stream for each thread.
+  static cudaStream_t own_stream() { return cudaStreamPerThread; }
+
   static void copy_by(void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind) {
-    OPBOUND_CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, nullptr));
+    OPBOUND_CUDA_CHECK(
+        cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, own_stream()));
   }
 
   std::unique_ptr<Provider> own_;
