@@ -174,8 +174,8 @@ std::vector<Case> all_units() {
   return all;
 }
 
-/// No kernel exceeds; the largest share of a bound that one took.
-void attack_trees(int cases, int most, std::uint64_t seed) {
+/// No kernel exceeds; one takes so much of a bound, less where sums are long.
+void attack_trees(int cases, int most, std::uint64_t seed, double reached) {
   Random random(seed);
   const auto units = all_units();
   double use = 0;
@@ -198,13 +198,13 @@ void attack_trees(int cases, int most, std::uint64_t seed) {
       if (bound.radius > 0) use = std::max(use, std::fabs(theirs - exact) / bound.radius);
     }
   }
-  EXPECT_GT(use, 0.5);
+  EXPECT_GT(use, reached);
 }
 
-TEST(UnitTree, NoKernelOfATreeExceedsItsBound) { attack_trees(20000, 60, 1); }
+TEST(UnitTree, NoKernelOfATreeExceedsItsBound) { attack_trees(20000, 60, 1, 0.5); }
 TEST(FullUnitTree, NoKernelOfATreeExceedsItsBound) {
-  attack_trees(300000, 60, 2);
-  attack_trees(3000, 2000, 3);
+  attack_trees(300000, 60, 2, 0.5);
+  attack_trees(3000, 2000, 3, 0.25);
 }
 
 /// A chain of steps of normal numbers: sums grow as sqrt(k), the magnitudes of any order as k.

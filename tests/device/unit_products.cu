@@ -157,9 +157,9 @@ __device__ float emulated(const MatrixUnit& unit, const Shared& s, const Lane& l
       x.a[x.count] = detail::factor(o.a, s.a[lane.row_of(k)][t]);
       x.b[x.count] = detail::factor(o.b, s.b[t][lane.column_of(k)]);
     }
-    sum = detail::unit_instruction(unit, aligned_format(unit, o.a), aligned_format(unit, o.b), x,
-                                   sum)
-              .value;
+    sum =
+        detail::unit_instruction(unit, aligned_format(unit, o.a), aligned_format(unit, o.b), x, sum)
+            .value;
   }
   return static_cast<float>(sum);
 }
