@@ -89,6 +89,8 @@ TEST_F(Program, lists_what_each_tensor_of_an_op_has_to_be) {
   refusal("list ops --precision fp32");
   refusal("list adamw --precision fp33");
   refusal("list adamw --attribute lr");
+  EXPECT_NE(refusal("list adamw --attribute lr=1 --attribute lr=2").find("lr is given twice"),
+            std::string::npos);
 }
 
 TEST_F(Program, lists_the_suites_of_the_folder_it_is_in) {
@@ -101,6 +103,8 @@ TEST_F(Program, lists_the_suites_of_the_folder_it_is_in) {
             std::string::npos)
       << cases.out;
   EXPECT_NE(opbound("list variants").out.find("one_plus_erf"), std::string::npos);
+  EXPECT_NE(opbound("list gelu").out.find("needs approximate=tanh"), std::string::npos);
+  EXPECT_NE(opbound("list matmul").out.find("needs scaled=true"), std::string::npos);
 }
 
 TEST_F(Program, runs_a_tier_and_appends_its_records) {

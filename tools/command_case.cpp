@@ -41,6 +41,7 @@ Precision read_precision(const std::string& text) {
   return *precision;
 }
 
+namespace {
 void set_attribute(CaseSpec& spec, const std::string& text) {
   std::vector<std::string_view> names;
   for (const AttributeSpec& a : spec.op->attributes) names.push_back(a.name);
@@ -58,6 +59,19 @@ void set_attribute(CaseSpec& spec, const std::string& text) {
   const AttributeSpec& attribute = spec.op->attributes[static_cast<std::size_t>(at)];
   if (!attribute.set(spec.attributes, value_of(text.substr(sign + 1))))
     throw InputError("--attribute", "'" + text + "'", attribute.expected);
+}
+
+}  // namespace
+
+void set_attributes(CaseSpec& spec, const std::vector<std::string>& texts) {
+  std::vector<std::string> names;
+  for (const std::string& text : texts) {
+    set_attribute(spec, text);
+    const std::string name = text.substr(0, text.find('='));
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      throw InputError("--attribute", name + " is given twice", "one value of an attribute");
+    names.push_back(name);
+  }
 }
 
 std::vector<int> read_variants(const CaseSpec& spec, const std::vector<std::string>& named) {
@@ -113,7 +127,7 @@ CaseSpec read_case(const std::string& where, const CaseWords& words) {
                      words.op + " of " + std::string(name_of(spec.precision.storage)),
                      std::string(wanted));
   spec.attributes = spec.op->default_attributes;
-  for (const std::string& text : words.attributes) set_attribute(spec, text);
+  set_attributes(spec, words.attributes);
   spec.declared = read_variants(spec, words.variants);
   spec.variant = spec.declared.front();
   return spec;

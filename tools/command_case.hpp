@@ -34,8 +34,8 @@ Precision read_precision(const std::string& text);
 /// true, 3, 0.5, or a word.
 AttributeValue value_of(const std::string& word);
 
-/// "approximate=tanh"
-void set_attribute(CaseSpec& spec, const std::string& text);
+/// "approximate=tanh", each attribute once.
+void set_attributes(CaseSpec& spec, const std::vector<std::string>& texts);
 
 /// The named variants, or all that the attributes allow: the kernel is one of them.
 std::vector<int> read_variants(const CaseSpec& spec, const std::vector<std::string>& named);

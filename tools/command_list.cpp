@@ -54,6 +54,34 @@ std::string entry(const std::string& title, const std::string& text) {
   return all;
 }
 
+/// What one attribute may be: the words of its list, or true and false; no numbers.
+std::vector<std::string> choices_of(const AttributeSpec& a) {
+  constexpr std::string_view list = "one of ";
+  if (a.expected == "true or false") return {"true", "false"};
+  std::vector<std::string> words;
+  if (!a.expected.starts_with(list)) return words;
+  std::string_view left = std::string_view(a.expected).substr(list.size());
+  while (!left.empty()) {
+    const std::size_t end = std::min(left.find(", "), left.size());
+    words.emplace_back(left.substr(0, end));
+    left.remove_prefix(std::min(end + 2, left.size()));
+  }
+  return words;
+}
+
+/// Of a variant that the defaults do not allow, the attributes one of which allows it.
+std::string needs_text(const Op& op, int variant) {
+  if (op.allows(op.default_attributes, variant)) return {};
+  std::string text;
+  for (const AttributeSpec& a : op.attributes)
+    for (const std::string& word : choices_of(a)) {
+      AttributeBytes changed = op.default_attributes;
+      if (!a.set(changed, value_of(word)) || !op.allows(changed, variant)) continue;
+      text.append(text.empty() ? "; needs " : " or ").append(a.name).append("=").append(word);
+    }
+  return text.empty() ? "; needs several attributes" : text;
+}
+
 std::string op_text(const Op& op) {
   std::string text(op.name), dims;
   for (const std::string_view d : op.dims) dims.append(dims.empty() ? "" : ", ").append(d);
@@ -63,8 +91,10 @@ std::string op_text(const Op& op) {
   for (const AttributeSpec& a : op.attributes)
     text += entry("attribute", std::string(a.name) + ": " + std::string(a.expected) + "; " +
                                    text_of(a.get(op.default_attributes)) + " if not given");
-  for (const Variant& v : op.variants)
-    text += entry("variant", std::string(v.name) + ": " + std::string(v.formula));
+  for (std::size_t v = 0; v < op.variants.size(); ++v)
+    text += entry("variant", std::string(op.variants[v].name) + ": " +
+                                 std::string(op.variants[v].formula) +
+                                 needs_text(op, static_cast<int>(v)));
   return text + "\n";
 }
 
@@ -89,7 +119,7 @@ std::string list_tensors(const Op& op, const Options& options) {
   CaseSpec spec;
   spec.op = &op;
   spec.attributes = op.default_attributes;
-  for (const std::string& text : options.attributes) set_attribute(spec, text);
+  set_attributes(spec, options.attributes);
   spec.precision = read_precision(options.precision.empty() ? "fp32" : options.precision);
   const std::string precision = name_of(spec.precision);
   Table table({{.title = "pass"},
