@@ -42,6 +42,18 @@ Tokens window_of(const Tokens& tokens, std::int64_t most) {
   return {tokens.begin() + std::max<std::int64_t>(0, n - most), tokens.end()};
 }
 
+/// The sequences as calls of at most `batch`.
+std::vector<std::span<const Tokens>> in_batches(std::span<const Tokens> sequences,
+                                                std::int64_t batch) {
+  std::vector<std::span<const Tokens>> parts;
+  while (!sequences.empty()) {
+    const std::size_t n = std::min(sequences.size(), static_cast<std::size_t>(batch));
+    parts.push_back(sequences.first(n));
+    sequences = sequences.subspan(n);
+  }
+  return parts;
+}
+
 void compare_rows(Row a, Row b, PromptResult& result) {
   const auto top_a = most_likely(a), top_b = most_likely(b);
   if (!top_a || !top_b) {
@@ -69,7 +81,18 @@ void compare_positions(const EvaluatedModel& a, const EvaluatedModel& b,
   }
 }
 
-/// What the model writes after each of the windows, all of them one token further at a time.
+/// The most likely token after each sequence.
+std::vector<std::optional<std::int64_t>> next_tokens(const EvaluatedModel& model,
+                                                     std::span<const Tokens> sequences) {
+  std::vector<std::optional<std::int64_t>> next;
+  for (const auto& part : in_batches(sequences, model.batch))
+    for (const std::vector<double>& row : model.logits(part, true))
+      next.push_back(most_likely(row));
+  return next;
+}
+
+/// What the model writes after each of the windows: all of them one token further at a time, so
+/// that calls stay full while some have ended.
 std::vector<Tokens> generated(const EvaluatedModel& model, std::span<const Tokens> windows,
                               std::int64_t context, const EvaluationOptions& options) {
   std::vector<Tokens> sequences(windows.begin(), windows.end()), written(windows.size());
@@ -78,13 +101,12 @@ std::vector<Tokens> generated(const EvaluatedModel& model, std::span<const Token
   for (std::int64_t n = 0; n < options.most_tokens && !alive.empty(); ++n) {
     std::vector<Tokens> asked;
     for (const std::size_t i : alive) asked.push_back(window_of(sequences[i], context));
-    const auto rows = model.logits(asked, true);
+    const auto next = next_tokens(model, asked);
     std::vector<std::size_t> going_on;
     for (std::size_t k = 0; k < alive.size(); ++k) {
-      const auto next = most_likely(rows[k]);
-      if (!next || *next == options.stop) continue;
-      written[alive[k]].push_back(*next);
-      sequences[alive[k]].push_back(*next);
+      if (!next[k] || *next[k] == options.stop) continue;
+      written[alive[k]].push_back(*next[k]);
+      sequences[alive[k]].push_back(*next[k]);
       going_on.push_back(alive[k]);
     }
     alive = std::move(going_on);
@@ -156,26 +178,26 @@ Evaluation evaluate(const EvaluatedModel& a, const EvaluatedModel& b,
                     std::span<const Prompt> prompts, const EvaluationOptions& options) {
   require_comparable(a, b, prompts);
   const std::int64_t context = std::min(a.context, b.context);
-  const auto batch = static_cast<std::size_t>(std::min(a.batch, b.batch));
   Evaluation evaluation{a.name, b.name, {}};
-  for (std::size_t first = 0; first < prompts.size(); first += batch) {
-    std::vector<Tokens> windows;
-    std::vector<PromptResult> results;
-    for (const Prompt& p : prompts.subspan(first, std::min(batch, prompts.size() - first))) {
-      windows.push_back(window_of(p.tokens, context));
-      results.emplace_back().name = p.name;
-    }
-    compare_positions(a, b, windows, results);
-    const std::vector<Tokens> by_a = generated(a, windows, context, options);
-    const std::vector<Tokens> by_b = generated(b, windows, context, options);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      results[i].length_a = static_cast<std::int64_t>(by_a[i].size());
-      results[i].length_b = static_cast<std::int64_t>(by_b[i].size());
-      const auto differs =
-          std::mismatch(by_a[i].begin(), by_a[i].end(), by_b[i].begin(), by_b[i].end());
-      results[i].equal_tokens = differs.first - by_a[i].begin();
-      evaluation.prompts.push_back(std::move(results[i]));
-    }
+  std::vector<Tokens> windows;
+  for (const Prompt& p : prompts) {
+    windows.push_back(window_of(p.tokens, context));
+    evaluation.prompts.emplace_back().name = p.name;
+  }
+  std::span<PromptResult> results(evaluation.prompts);
+  for (const auto& part : in_batches(windows, std::min(a.batch, b.batch))) {
+    compare_positions(a, b, part, results.first(part.size()));
+    results = results.subspan(part.size());
+  }
+  const std::vector<Tokens> by_a = generated(a, windows, context, options);
+  const std::vector<Tokens> by_b = generated(b, windows, context, options);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    PromptResult& result = evaluation.prompts[i];
+    result.length_a = static_cast<std::int64_t>(by_a[i].size());
+    result.length_b = static_cast<std::int64_t>(by_b[i].size());
+    const auto differs =
+        std::mismatch(by_a[i].begin(), by_a[i].end(), by_b[i].begin(), by_b[i].end());
+    result.equal_tokens = differs.first - by_a[i].begin();
   }
   return evaluation;
 }

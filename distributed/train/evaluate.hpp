@@ -25,8 +25,9 @@ struct EvaluatedModel {
 };
 
 struct EvaluationOptions {
-  std::int64_t most_tokens = 64;  ///< that are generated for a prompt
-  std::int64_t stop = '\n';       ///< ends what is generated, and is no part of it
+  std::int64_t most_tokens = 100;  ///< that are generated for a prompt; the project's text has
+                                   ///< lines of 92
+  std::int64_t stop = '\n';        ///< ends what is generated, and is no part of it
 };
 
 /// One prompt. Of a prompt longer than the shorter context only the last tokens count.
