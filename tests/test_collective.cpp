@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "distributed/check.hpp"
+#include "distributed/scale.hpp"
 #include "distributed/simulated.hpp"
 #include "reports/table.hpp"
 #include "suites/input.hpp"
@@ -237,6 +238,19 @@ TEST(Collective, ASoiledTensorIsNamed) {
   const Record* y = find_part(records, "y");
   ASSERT_NE(y, nullptr);
   EXPECT_EQ(y->verdict, Verdict::within);  // without the delay nobody sees it
+}
+
+/// A million elements by every schedule: within their bound, which is not idle.
+TEST(FullCollective, EveryBoundIsSoundAndNearlyReached) {
+  for (const int order : all_orders())
+    for (const char* precision : {"fp32", "bf16"})
+      for (const std::int32_t ranks : {4, 8}) {
+        const auto scaled = scale(planted::collective(order, ranks, 1000000, precision), ranks, 1);
+        ASSERT_TRUE(scaled);
+        EXPECT_EQ(scaled->row.verdict, Verdict::within) << print_record(scaled->record);
+        EXPECT_GE(scaled->row.ratio, 0.5) << name_of_order(order) << " " << precision;
+        EXPECT_EQ(scaled->record.counts.checked, 1000000U);
+      }
 }
 
 }  // namespace

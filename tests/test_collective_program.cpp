@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "distributed/schedule.hpp"
 #include "reports/history.hpp"
 #include "tests/program.hpp"
 
@@ -75,6 +76,20 @@ TEST_F(ProgramCollective, by_ranks_tells_error_bound_and_overflow) {
   EXPECT_TRUE(contains(ran.out, "ring                1000: 66")) << ran.out;
 }
 
+TEST_F(ProgramCollective, by_ranks_is_drawn) {
+  const Ran ran =
+      opbound("collective --by-ranks --ranks 16 --size 8 --precision bf16 --plot p.html --quiet");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const std::string page = shell("cat p.html").out;
+  EXPECT_TRUE(contains(page, "<h2>bf16, 8 elements, normal</h2>")) << page;
+  for (const int order : all_orders())
+    EXPECT_TRUE(contains(page, ">" + std::string(name_of_order(order)) + "</text>"));
+  EXPECT_TRUE(contains(page, "<title>16 ranks: bound ")) << page;
+  EXPECT_TRUE(contains(refusal("collective --plot p.html"), "--plot requires --by-ranks"));
+  EXPECT_TRUE(contains(refusal("collective all_reduce --by-ranks --ranks 4 --size 1 --plot no/p"),
+                       "no/p: cannot be written"));
+}
+
 /// A hundred thousand ranks, one chunk.
 TEST_F(ProgramCollective, a_hundred_thousand_ranks) {
   const Ran ran = opbound("collective --by-ranks --ranks 100000 --size 1 --precision fp32 --quiet");
@@ -131,7 +146,8 @@ TEST_F(ProgramCollective, an_option_without_effect_is_refused) {
   EXPECT_TRUE(contains(refusal("collective --lost 0.1 --engine nccl"), "--lost: engine nccl"));
   EXPECT_TRUE(contains(refusal("collective --dead-rank 1 --engine tcp"), "--dead-rank: engine"));
   EXPECT_TRUE(contains(refusal("collective --tensor b=256 --unwaited b --engine mpi"), "streams"));
-  EXPECT_TRUE(contains(refusal("collective --order ring --engine nccl"), "--order: engine nccl"));
+  EXPECT_TRUE(contains(refusal("collective --order ring --engine nccl"),
+                       "--order: engine nccl, expected balanced_tree alone"));
   EXPECT_TRUE(contains(refusal("collective --overflow 5"), "--overflow requires --by-ranks"));
   EXPECT_TRUE(contains(refusal("collective --dead-round 3"), "--dead-round requires --dead-rank"));
   EXPECT_TRUE(contains(refusal("collective --dead-rank -1"), "--dead-rank"));
@@ -197,6 +213,7 @@ TEST_F(ProgramMpi, transports_change_no_bit) {
   EXPECT_EQ(hashes(4, words, "--mca btl self,tcp"), usual);
   EXPECT_EQ(hashes(4, words, "--mca btl_vader_eager_limit 128"), usual);
   EXPECT_EQ(hashes(4, words, "--map-by slot --bind-to none"), usual);
+  EXPECT_EQ(hashes(4, words + " --timeout 30"), usual);
 }
 
 TEST_F(ProgramMpi, the_librarys_own_is_judged_in_any_order) {
@@ -210,6 +227,25 @@ TEST_F(ProgramMpi, the_librarys_own_is_judged_in_any_order) {
     EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
     EXPECT_TRUE(contains(ran.out, "exceeds 0, failed 0")) << ran.out;
   }
+}
+
+/// Two terms of 8 bits have one sum; of more ranks the library adds the wider format.
+TEST_F(ProgramMpi, eight_bits_are_summed) {
+  const std::string formats = " --precision e4m3:fp16:e4m3 --precision e5m2:fp32:e5m2";
+  for (const int ranks : {2, 3})
+    for (const char* engine : {"mpi_library", "mpi --attribute hop=output"}) {
+      const Ran ran = mpirun(ranks, "collective --size 61 --engine " + (engine + formats));
+      EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+      EXPECT_TRUE(contains(ran.out, "exceeds 0, failed 0")) << ran.out;
+    }
+}
+
+/// Open MPI's ranks write to terminals; what mpirun writes to is none here.
+TEST_F(ProgramMpi, no_colour_reaches_a_file) {
+  const Ran ran = mpirun(2, "collective all_reduce --size 8 --order ring --precision fp32");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_FALSE(contains(ran.out, "\x1b[")) << ran.out;
+  EXPECT_TRUE(contains(ran.out, "ms on the rank that came last")) << ran.out;
 }
 
 /// Which ranks of Open MPI's recursive doubling meet first, and where its ring begins.

@@ -81,12 +81,14 @@ const char* wait_for(Local& own, cudaStream_t stream, double seconds);
 // ---- nccl_tree.cpp
 const char* launch(const NcclLaunch& call);
 const char* add(void* sum, const void* term, std::int64_t count, const NcclSum& how, void* stream);
+const char* release_tree(Local& own);
+
+// ---- nccl_shared.cpp
 const char* offer(void* data, std::byte* handles);
 const char* share(std::span<void* const> data, std::int64_t bytes,
                   std::span<const std::byte> handles, double seconds);
 const char* unshare();
-/// 1 where a rank did not come to a meeting; what follows on the device is void.
+/// Did a rank not come to a meeting? What follows on the device is void then.
 const char* has_failed(Local& own, cudaStream_t stream, bool& answer);
-const char* release_tree(Local& own);
 
 }  // namespace opbound::nccl

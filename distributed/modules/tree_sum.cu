@@ -164,53 +164,73 @@ __device__ Pack<Bits> loaded(const void* from, std::int64_t pack) {
   return p;
 }
 
+__device__ const void* term_at(const TreeSum& sum, int r) {
+  if (sum.staged == nullptr) return sum.terms[r];
+  return r == sum.own_term ? sum.own : static_cast<const char*>(sum.staged) + r * sum.stride;
+}
+
+/// How many whole packs there are, where all addresses allow it.
+template <class Bits>
+__device__ std::int64_t packs_of(const TreeSum& sum) {
+  std::uint64_t addresses = 0;
+  for (int r = 0; r < sum.term_count; ++r)
+    addresses |= reinterpret_cast<std::uint64_t>(term_at(sum, r));
+  for (int t = 0; t < sum.target_count; ++t)
+    addresses |= reinterpret_cast<std::uint64_t>(sum.targets[t]);
+  return addresses % 16 == 0 ? sum.count / Pack<Bits>::lanes : 0;
+}
+
+/// Several packs at once: others' memory is far, and so much has to be under way.
+template <Element E, int terms>
+__device__ void add_packs(const TreeSum& sum, const Adder<E>& adder, std::int64_t packs,
+                          std::int64_t own_place, std::int64_t stride) {
+  using S = Stored<E>;
+  using Bits = typename S::Bits;
+  constexpr int at_once = terms > 4 ? 1 : terms > 2 ? 2 : 4;
+  for (std::int64_t first = own_place; first < packs; first += stride * at_once) {
+    Pack<Bits> given[at_once][terms];
+#pragma unroll
+    for (int k = 0; k < at_once; ++k)
+#pragma unroll
+      for (int r = 0; r < terms; ++r)
+        if (first + k * stride < packs)
+          given[k][r] = loaded<Bits>(term_at(sum, r), first + k * stride);
+#pragma unroll
+    for (int k = 0; k < at_once; ++k) {
+      if (first + k * stride >= packs) break;
+      Pack<Bits> total;
+#pragma unroll
+      for (int l = 0; l < Pack<Bits>::lanes; ++l)
+        total.lane[l] = adder.finished(
+            halved<terms>(adder, 0, [&](int r) { return S::widened(given[k][r].lane[l]); }));
+      for (int t = 0; t < sum.target_count; ++t)
+        static_cast<Pack<Bits>*>(sum.targets[t])[first + k * stride] = total;
+    }
+  }
+}
+
 /// terms: how many there are, or 0 where only the call says so.
 template <Element E, int terms>
 __global__ void __launch_bounds__(threads) add_in_tree(const TreeSum sum) {
   using S = Stored<E>;
   using Bits = typename S::Bits;
-  constexpr int lanes = Pack<Bits>::lanes;
-  constexpr int at_once = terms == 0 ? 1 : terms > 4 ? 1 : terms > 2 ? 2 : 4;
   const Meeting& m = sum.meeting;
   const std::uint32_t epoch = m.ranks > 0 ? m.of_ranks[m.rank][Meeting::epochs + blockIdx.x] : 0;
   if (m.ranks > 0) meet(m, 2 * epoch + 1);
 
   const Adder<E> adder(sum);
-  const auto term_at = [&](int r) -> const void* {
-    if (terms != 0) return sum.terms[r];
-    return r == sum.own_term ? sum.own : static_cast<const char*>(sum.staged) + r * sum.stride;
-  };
-  std::uint64_t addresses = 0;
-  for (int r = 0; r < sum.term_count; ++r) addresses |= reinterpret_cast<std::uint64_t>(term_at(r));
-  for (int t = 0; t < sum.target_count; ++t)
-    addresses |= reinterpret_cast<std::uint64_t>(sum.targets[t]);
-  const std::int64_t packs = terms != 0 && addresses % 16 == 0 ? sum.count / lanes : 0;
   const std::int64_t stride = std::int64_t{gridDim.x} * threads;
   const std::int64_t own_place = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  std::int64_t alone = 0;  // the first element that is in no pack
   if constexpr (terms != 0) {
-    for (std::int64_t first = own_place; first < packs; first += stride * at_once) {
-      Pack<Bits> given[at_once][terms];
-#pragma unroll
-      for (int k = 0; k < at_once; ++k)
-#pragma unroll
-        for (int r = 0; r < terms; ++r)
-          if (first + k * stride < packs)
-            given[k][r] = loaded<Bits>(sum.terms[r], first + k * stride);
-#pragma unroll
-      for (int k = 0; k < at_once; ++k) {
-        if (first + k * stride >= packs) break;
-        Pack<Bits> total;
-#pragma unroll
-        for (int l = 0; l < lanes; ++l)
-          total.lane[l] = adder.finished(
-              halved<terms>(adder, 0, [&](int r) { return S::widened(given[k][r].lane[l]); }));
-        for (int t = 0; t < sum.target_count; ++t)
-          static_cast<Pack<Bits>*>(sum.targets[t])[first + k * stride] = total;
-      }
-    }
+    const std::int64_t packs = packs_of<Bits>(sum);
+    add_packs<E, terms>(sum, adder, packs, own_place, stride);
+    alone = packs * Pack<Bits>::lanes;
   }
-  for (std::int64_t i = packs * lanes + own_place; i < sum.count; i += stride) {
-    const auto term = [&](int r) { return S::widened(static_cast<const Bits*>(term_at(r))[i]); };
+  for (std::int64_t i = alone + own_place; i < sum.count; i += stride) {
+    const auto term = [&](int r) {
+      return S::widened(static_cast<const Bits*>(term_at(sum, r))[i]);
+    };
     Bits total;
     if constexpr (terms != 0)
       total = adder.finished(halved<terms>(adder, 0, term));

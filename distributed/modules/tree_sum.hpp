@@ -37,8 +37,8 @@ struct TreeSum {
   double divisor = 0;  ///< 0: the sum is not divided
   std::int64_t count = 0;
   int term_count = 1;                                ///< a power of two
-  std::array<const void*, most_near_ranks> terms{};  ///< where there are that many at the most
-  const void* staged = nullptr;                      ///< else: term r is r * stride bytes behind
+  std::array<const void*, most_near_ranks> terms{};  ///< of that many at the most; or
+  const void* staged = nullptr;                      ///< term r is r * stride bytes behind this,
   std::int64_t stride = 0;
   int own_term = 0;                              ///< but for this one,
   const void* own = nullptr;                     ///< which is here
