@@ -81,7 +81,7 @@ TEST(KullbackLeibler, FarLogitsAreNoNaN) {
 
 /// Its next token is a function of the last one: logit 1 for that, 0 for all others.
 EvaluatedModel counting_model(const std::string& name,
-                              std::function<std::int64_t(std::int64_t)> next,
+                              const std::function<std::int64_t(std::int64_t)>& next,
                               std::int64_t context = 8, std::int64_t batch = 3) {
   EvaluatedModel m{name, context, 256, batch, {}};
   m.logits = [=](std::span<const Tokens> sequences, bool only_last) {

@@ -55,16 +55,16 @@ Text::Text(const std::filesystem::path& file) : name_(file.string()) {
   if (checked.size() == 0) checked.refuse("is empty", "a text");
   const int descriptor = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) checked.refuse("cannot be opened", "a file that may be read");
-  void* mapped = ::mmap(nullptr, checked.size(), PROT_READ, MAP_PRIVATE, descriptor, 0);
+  mapped_ = ::mmap(nullptr, checked.size(), PROT_READ, MAP_PRIVATE, descriptor, 0);
   const int error = errno;
   ::close(descriptor);
-  if (mapped == MAP_FAILED)
+  if (mapped_ == MAP_FAILED)
     checked.refuse(std::string("cannot be mapped: ") + std::strerror(error), "a file on disk");
-  bytes_ = {static_cast<const std::uint8_t*>(mapped), checked.size()};
+  bytes_ = {static_cast<const std::uint8_t*>(mapped_), checked.size()};
   sha256_ = opbound::sha256(std::as_bytes(bytes_));
 }
 
-Text::~Text() { ::munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size()); }
+Text::~Text() { ::munmap(mapped_, bytes_.size()); }
 
 Sampler::Sampler(const Text& text, const Sampling& sampling)
     : bytes_(text.bytes()), sampling_(sampling) {

@@ -35,6 +35,7 @@ class Text {
 
  private:
   std::string name_;
+  void* mapped_ = nullptr;
   std::span<const std::uint8_t> bytes_;
   std::string sha256_;
 };
