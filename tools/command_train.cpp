@@ -26,7 +26,8 @@ using namespace train;  // the command is of that alone
 const std::vector<std::string> shardings(sharding_names.begin(), sharding_names.end());
 
 struct Options {
-  std::string file, policy, data, device = "cpu", sharding, checkpoints, weights, save_weights, log;
+  std::string file, policy, data, device = "cpu", sharding, checkpoints, weights, save_weights, log,
+                                  tensors;
   std::string evaluates;
   std::optional<std::int64_t> steps, micro_batches, sequences;
   std::optional<std::uint64_t> seed;
@@ -174,6 +175,7 @@ int run(const Options& options, const TrainingSpec& spec, const std::string& who
   how.resume = options.resumes;
   how.weights = options.weights;
   how.save_weights = options.save_weights;
+  how.tensors = options.tensors;
   how.on_start = [&](const RunFacts& facts) { teller.start(facts); };
   how.on_step = [&](const StepResult& step) { teller.take(step); };
   how.on_note = [&](const std::string& line) { teller.note(line); };
@@ -269,6 +271,11 @@ void add_train(CLI::App& program, Action& chosen) {
   CLI::Option* save =
       command->add_option("--save-weights", options->save_weights, "Where the final ones go")
           ->type_name("FILE.safetensors");
+  CLI::Option* tensors =
+      command
+          ->add_option("--tensors", options->tensors,
+                       "Every step's weights, gradients and tokens, a file each, go there")
+          ->type_name("FOLDER");
   CLI::Option* log =
       command->add_option("--log", options->log, "Append a line for every step to this file")
           ->type_name("FILE.jsonl");
@@ -280,6 +287,7 @@ void add_train(CLI::App& program, Action& chosen) {
       ->type_name("POLICY|FILE.safetensors|FOLDER")
       ->excludes(resume)
       ->excludes(save)
+      ->excludes(tensors)
       ->excludes(log);
   command->add_flag("!--no-report", options->has_report, "Print no report of the run");
   command->add_flag("--quiet", options->is_quiet, "Print the hash of the final weights only");

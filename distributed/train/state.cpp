@@ -177,8 +177,7 @@ double Trainer::State::mean_loss(const std::vector<double>& own) {
   return total / static_cast<double>(all);
 }
 
-std::vector<Tensor> Trainer::State::gathered(const std::byte* array) {
-  const Element e = element_of(spec.policy.master);
+std::vector<Tensor> Trainer::State::gathered(const std::byte* array, Element e) {
   const std::int64_t width = bytes_of(e);
   std::vector<std::byte> own(static_cast<std::size_t>(arrays.count * width));
   machine->read(own.data(), array, arrays.count * width);
@@ -217,6 +216,21 @@ void Trainer::State::scatter(const std::vector<Tensor>& whole, std::byte* array)
   for (const Range& r : arrays.owned) {
     machine->write(array + at, flat.data() + r.begin * width, r.count() * width);
     at += r.count() * width;
+  }
+}
+
+void Trainer::State::record(StepTensors& to) {
+  to.gradient = gathered(sum.mean(), element_of(spec.policy.gradient));
+  const Shape shape{spec.micro_batches, spec.sequences, spec.model.context};
+  to.tokens = Tensor(Element::int64, shape);
+  to.targets = Tensor(Element::int64, shape);
+  const std::int64_t bytes = rows() * bytes_of(Element::int64);
+  for (std::int64_t g = 0; g < spec.micro_batches; ++g) {
+    const auto part = [&](Tensor& whole) {
+      return contiguous_view(Element::int64, {spec.sequences, spec.model.context},
+                             whole.bytes().data() + g * bytes);
+    };
+    sampler.fill(step, g, part(to.tokens), part(to.targets));
   }
 }
 

@@ -61,9 +61,11 @@ struct Trainer::State {
   void write_upstream();
   /// Over all ranks' micro-batches.
   double mean_loss(const std::vector<double>& own);
-  /// The master weights from every rank, in the order of parameters_of.
-  std::vector<Tensor> gathered(const std::byte* array);
+  /// An array of what is owned from every rank, in the order of parameters_of.
+  std::vector<Tensor> gathered(const std::byte* array, Element e);
   void scatter(const std::vector<Tensor>& whole, std::byte* array);
+  /// All but the weights.
+  void record(StepTensors& to);
   /// The first parameter whose gradient is not finite, for a message.
   std::string first_nonfinite();
 };

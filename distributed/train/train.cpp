@@ -1,4 +1,6 @@
 // A run from its first step to its last: what a trainer does in between is trainer.cpp.
+#include <fmt/format.h>
+
 #include <fstream>
 
 #include "distributed/train/checkpoint.hpp"
@@ -6,6 +8,7 @@
 #include "distributed/train/state.hpp"
 #include "distributed/train/weights.hpp"
 #include "reports/error.hpp"
+#include "suites/tensor_file.hpp"
 
 namespace opbound::train {
 namespace {
@@ -36,7 +39,7 @@ void Trainer::save(const std::filesystem::path& folder) {
   checkpoint.step = s.step;
   const std::array<std::byte*, 3> arrays{s.arrays.master, s.arrays.m, s.arrays.v};
   for (std::size_t a = 0; a < arrays.size(); ++a) {
-    std::vector<Tensor> tensors = s.gathered(arrays[a]);
+    std::vector<Tensor> tensors = s.gathered(arrays[a], element_of(s.spec.policy.master));
     for (std::size_t p = 0; p < tensors.size(); ++p)
       checkpoint.tensors.emplace(std::string(array_prefixes[a]) + s.layout.parameters()[p].name,
                                  std::move(tensors[p]));
@@ -107,6 +110,25 @@ void save_weights(const TrainingSpec& spec, const std::vector<Tensor>& weights,
   write_weights(file, spec.model, by_name);
 }
 
+/// One .safetensors file: "weight.NAME", "gradient.NAME", "tokens", "targets"; "loss" and
+/// "loss_scale" as fp64 of one element.
+void write_step(const TrainingSpec& spec, const StepResult& result, const StepTensors& tensors,
+                const std::filesystem::path& folder) {
+  std::map<std::string, Tensor> all{{"tokens", tensors.tokens}, {"targets", tensors.targets}};
+  const std::vector<ParameterSpec> parameters = parameters_of(spec.model);
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    all.emplace("weight." + parameters[p].name, tensors.weights[p]);
+    all.emplace("gradient." + parameters[p].name, tensors.gradient[p]);
+  }
+  const auto scalar = [](double x) { return Tensor(fp64, {1}, std::span(&x, 1)); };
+  all.emplace("loss", scalar(result.loss));
+  all.emplace("loss_scale", scalar(result.loss_scale));
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) throw InputError(folder.string(), failed.message(), "a folder that can be made");
+  write_safetensors(folder / fmt::format("step-{:012}.safetensors", result.step), all);
+}
+
 }  // namespace
 
 TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
@@ -125,7 +147,10 @@ TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
     saved = trainer.steps_done();
   };
   while (trainer.steps_done() < spec.steps && !result.is_interrupted) {
-    const StepResult step = trainer.step();
+    StepTensors tensors;
+    const StepResult step = trainer.step(options.tensors.empty() ? nullptr : &tensors);
+    if (!options.tensors.empty() && trainer.facts().rank == 0)
+      write_step(spec, step, tensors, options.tensors);
     if (is_first) result.first_loss = step.loss;
     is_first = false;
     result.last_loss = step.loss;

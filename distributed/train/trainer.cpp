@@ -49,8 +49,9 @@ std::int64_t Trainer::arena_bytes() const {
   return state_->program->arena_bytes() + state_->optimizer.arena_bytes();
 }
 
-StepResult Trainer::step() {
+StepResult Trainer::step(StepTensors* tensors) {
   State& s = *state_;
+  if (tensors != nullptr) tensors->weights = weights();
   const Clock::time_point begin = Clock::now();
   StepResult result;
   result.step = s.step;
@@ -66,6 +67,7 @@ StepResult Trainer::step() {
     losses.push_back(s.read_loss());
   }
   s.sum.finish();
+  if (tensors != nullptr) s.record(*tensors);
   s.optimizer.run(result.lr, s.updates + 1, result.loss_scale, *s.ranks);
   const UpdateResult update = s.optimizer.result();
   result.gradient_norm = update.norm;
@@ -101,7 +103,9 @@ double Trainer::gradients(std::int64_t micro_batch, std::vector<Tensor>& to) {
   return s.read_loss();
 }
 
-std::vector<Tensor> Trainer::weights() { return state_->gathered(state_->arrays.master); }
+std::vector<Tensor> Trainer::weights() {
+  return state_->gathered(state_->arrays.master, element_of(state_->spec.policy.master));
+}
 
 void Trainer::set_weights(const std::vector<Tensor>& weights) {
   state_->scatter(weights, state_->arrays.master);

@@ -37,6 +37,7 @@ struct TrainOptions {
   bool resume = false;
   std::filesystem::path weights;       ///< GPT-2's names; instead of initial ones
   std::filesystem::path save_weights;  ///< where the final ones go
+  std::filesystem::path tensors;       ///< a folder for a file of each step's StepTensors
   std::function<void(const RunFacts&)> on_start;
   std::function<void(const StepResult&)> on_step;
   std::function<bool()> should_stop;
@@ -50,6 +51,13 @@ struct TrainResult {
   std::int64_t allocated_bytes = 0;  ///< on this rank's machine
   std::int64_t arena_bytes = 0;      ///< of it for activations
   bool is_interrupted = false;
+};
+
+/// What a step computed with: for whoever wants to compute it again.
+struct StepTensors {
+  std::vector<Tensor> weights;   ///< before the step, in the order of parameters_of
+  std::vector<Tensor> gradient;  ///< mean over micro-batches, times the loss scale
+  Tensor tokens, targets;        ///< int64 [micro_batches, sequences, context]
 };
 
 /// One rank's training. Every rank makes the same calls.
@@ -66,7 +74,7 @@ class Trainer {
   std::int64_t steps_done() const;
   /// One step. Throws ProviderFailure where a gradient is not finite and the optimizer shall say
   /// so.
-  StepResult step();
+  StepResult step(StepTensors* tensors = nullptr);
 
   /// Forward and backward of one micro-batch of the next step from the present weights: the loss,
   /// and the gradients by the parameters' names, times the loss scale. Nothing is updated.
