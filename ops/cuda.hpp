@@ -3,13 +3,16 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <tuple>
 #include <utility>
 
-#include "ops/provider.hpp"
+#include "ops/out_of_memory.hpp"
 
 namespace opbound::cuda {
 
@@ -22,8 +25,9 @@ inline void check(cudaError_t status, const char* call, const char* file, int li
 #define OPBOUND_CUDA_CHECK(call) ::opbound::cuda::check((call), #call, __FILE__, __LINE__)
 
 /// Keeps freed blocks of each device for the next request of about their size there: cudaMalloc
-/// and cudaFree wait for the device. Everything runs on the default stream, so a block may be used
-/// again while the work that used it last is still under way.
+/// and cudaFree wait for the device. A thread's work is in the order of its own stream (sources are
+/// compiled with a default stream for each thread), so that the thread may use a block again while
+/// the work that used it last is still under way. Other threads may not: each has its own blocks.
 class Pool {
  public:
   static Pool& instance() {
@@ -31,11 +35,12 @@ class Pool {
     return pool;
   }
 
-  /// At least `bytes`, at most a quarter more. Throws ProviderFailure that says what is needed and
+  /// At least `bytes`, at most a quarter more. Throws OutOfMemory, which says what is needed and
   /// what there is.
   std::pair<void*, std::size_t> take(std::size_t bytes) {
     const std::size_t size = (bytes + granule - 1) / granule * granule;
-    Blocks& free = free_[current_device()];
+    const std::lock_guard lock(mutex_);
+    Blocks& free = free_[here()];
     const auto found = free.lower_bound(size);
     if (found != free.end() && found->first <= size + size / 4) {
       const auto block = *found;
@@ -53,34 +58,46 @@ class Pool {
       cudaGetLastError();
       std::size_t left = 0, all = 0;
       OPBOUND_CUDA_CHECK(cudaMemGetInfo(&left, &all));
-      throw ProviderFailure("out of device memory: " + megabytes(size) + " more are needed, " +
-                            megabytes(left) + " of " + megabytes(all) + " are free");
+      throw OutOfMemory("out of device memory: " + megabytes(size) + " more are needed, " +
+                        megabytes(left) + " of " + megabytes(all) + " are free");
     }
     OPBOUND_CUDA_CHECK(status);
     return {data, size};
   }
-  void give(void* data, std::size_t size) { free_[current_device()].emplace(size, data); }
+  void give(void* data, std::size_t size) {
+    const std::lock_guard lock(mutex_);
+    free_[here()].emplace(size, data);
+  }
 
  private:
   using Blocks = std::multimap<std::size_t, void*>;  ///< by size
+  using Place = std::pair<int, std::uint64_t>;       ///< device, thread
   static constexpr std::size_t granule = 512;
 
   static std::string megabytes(std::size_t bytes) {
     return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
   }
-  /// A broken device shows at the next call.
-  static int current_device() {
+  /// Threads are counted, since their ids are given again. A broken device shows at the next call.
+  static Place here() {
+    static std::atomic<std::uint64_t> threads{0};
+    static thread_local const std::uint64_t thread = threads++;
     int device = 0;
     cudaGetDevice(&device);
-    return device;
+    return {device, thread};
   }
+  /// Every thread's free blocks of this device, once nothing uses them any more.
   void release() {
-    Blocks& free = free_[current_device()];
-    for (const auto& [size, data] : free) cudaFree(data);
-    free.clear();
+    const int device = here().first;
+    OPBOUND_CUDA_CHECK(cudaDeviceSynchronize());
+    for (auto& [place, blocks] : free_) {
+      if (place.first != device) continue;
+      for (const auto& [size, data] : blocks) cudaFree(data);
+      blocks.clear();
+    }
   }
 
-  std::map<int, Blocks> free_;  ///< by device
+  std::mutex mutex_;
+  std::map<Place, Blocks> free_;
 };
 
 /// Bytes in device memory.

@@ -7,9 +7,11 @@
 #include <limits>
 
 #include "generated/version.hpp"
+#include "ops/out_of_memory.hpp"
 #include "reference/certify_device.hpp"
 #include "suites/agree.hpp"
 #include "suites/reveal.hpp"
+#include "suites/run_cases.hpp"
 
 namespace opbound {
 namespace {
@@ -233,17 +235,21 @@ std::vector<Record> judge_case(const CaseSpec& spec, const Provider& provider, P
   return records_of(spec, provider, prepared, contract, certify(*spec.op, prepared.call, bounds));
 }
 
-std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider, Agreement agreement,
-                             std::int64_t most_probes) {
+namespace {
+std::vector<Record> without_result(const CaseSpec& spec, const Provider& provider, Verdict verdict,
+                                   std::string why) {
+  Record r = record_of(spec, provider);
+  r.verdict = verdict;
+  r.reason = std::move(why);
+  return {std::move(r)};
+}
+}  // namespace
+
+std::vector<Record> run_case_or_throw(const CaseSpec& spec, const Provider& provider,
+                                      Agreement agreement, std::int64_t most_probes) {
   const auto start = std::chrono::steady_clock::now();
-  const auto without_result = [&](Verdict verdict, const char* why) {
-    Record r = record_of(spec, provider);
-    r.verdict = verdict;
-    r.reason = why;
-    return std::vector<Record>{r};
-  };
   if (provider.variants(*spec.op, spec.direction, spec.attributes, spec.variant).empty())
-    return without_result(Verdict::skipped, no_kernel_text(spec, provider).c_str());
+    return without_result(spec, provider, Verdict::skipped, no_kernel_text(spec, provider));
   Prepared prepared = prepare(spec);
   std::vector<Record> records;
   try {
@@ -255,15 +261,26 @@ std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider, Agr
                                                 : provider.contract(*spec.op, spec.declared);
       records = judge_case(spec, provider, prepared, contract);
     }
+  } catch (const OutOfMemory&) {
+    throw;
   } catch (const Unavailable& e) {
-    return without_result(Verdict::skipped, e.what());
+    return without_result(spec, provider, Verdict::skipped, e.what());
   } catch (const ProviderFailure& e) {
-    return without_result(Verdict::failed, e.what());
+    return without_result(spec, provider, Verdict::failed, e.what());
   }
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
   for (Record& r : records) r.time_ms = elapsed.count();
   return records;
+}
+
+std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider, Agreement agreement,
+                             std::int64_t most_probes) {
+  try {
+    return run_case_or_throw(spec, provider, agreement, most_probes);
+  } catch (const OutOfMemory& e) {
+    return without_result(spec, provider, Verdict::failed, e.what());
+  }
 }
 
 }  // namespace opbound

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "distributed/child.hpp"
 #include "distributed/launch.hpp"
@@ -15,7 +16,7 @@
 #include "reports/table.hpp"
 #include "suites/foreign.hpp"
 #include "suites/rerun.hpp"
-#include "suites/run.hpp"
+#include "suites/run_cases.hpp"
 #include "suites/tensor_file.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
@@ -34,6 +35,7 @@ struct Options {
   std::string tier = "quick";
   std::string agreement = "outputs";
   std::int64_t probes = 100000;
+  int workers = 0;
   bool quiet = false, reveals = false, is_alone = false;
 };
 
@@ -111,21 +113,38 @@ std::size_t count_of(const std::vector<Job>& jobs) {
   return count;
 }
 
+Agreement agreement_of(const Options& options) {
+  return static_cast<Agreement>(
+      std::find(agreement_names.begin(), agreement_names.end(), options.agreement) -
+      agreement_names.begin());
+}
+
+/// `workers`: where the user names no number.
+RunOptions run_options_of(const Options& options, unsigned workers) {
+  return {agreement_of(options), options.reveals ? options.probes : 0,
+          options.workers > 0 ? options.workers : static_cast<int>(std::max(1U, workers))};
+}
+
 /// Runs until the end or an interrupt; each record is kept as soon as it is there.
-std::vector<Record> run_jobs(const std::vector<Job>& jobs, Agreement agreement,
-                             std::int64_t most_probes, RecordWriter* writer) {
+std::vector<Record> run_jobs(const std::vector<Job>& jobs, const RunOptions& options,
+                             RecordWriter* writer) {
   std::vector<Record> records;
   Progress progress(count_of(jobs), "opbound run");
-  for (const Job& job : jobs)
-    for (const CaseSpec& spec : job.cases) {
-      if (InterruptNoted::has_come()) return records;
+  for (const Job& job : jobs) {
+    const auto begins = [&](std::size_t place) {
+      const CaseSpec& spec = job.cases[place];
       progress.advance(0, std::string(spec.op->name) + " " + identity(spec));
-      for (Record& record : run_case(spec, job.provider, agreement, most_probes)) {
+      return !InterruptNoted::has_come();
+    };
+    const auto ended = [&](std::size_t, std::vector<Record> found) {
+      for (Record& record : found) {
         if (writer != nullptr) writer->write(record);
         records.push_back(std::move(record));
       }
       progress.advance();
-    }
+    };
+    run_cases(job.cases, job.provider, options, {begins, ended});
+  }
   return records;
 }
 
@@ -142,12 +161,6 @@ std::string tables_of(const std::vector<Record>& records) {
 }
 
 // ---- the same over ranks
-
-Agreement agreement_of(const Options& options) {
-  return static_cast<Agreement>(
-      std::find(agreement_names.begin(), agreement_names.end(), options.agreement) -
-      agreement_names.begin());
-}
 
 /// The GPU of this rank on its machine, where the device is "cuda" and there are as many. Asked in
 /// a child: plug-ins' processes have to be there before this one uses CUDA.
@@ -171,15 +184,22 @@ int run_part(const Options& options, const Launched& rank, const ShardName& name
       if (rank.rank == 0) part.announce(place++, record_of(spec, job.provider));
   const InterruptNoted interrupt;
   place = 0;
-  for (const Job& job : jobs)
+  for (const Job& job : jobs) {
+    std::vector<CaseSpec> own;
+    std::vector<std::size_t> places;
     for (const CaseSpec& spec : job.cases) {
-      if (InterruptNoted::has_come()) break;
-      const std::size_t own = place++;
-      if (own % static_cast<std::size_t>(rank.size) != static_cast<std::size_t>(rank.rank))
+      const std::size_t here = place++;
+      if (here % static_cast<std::size_t>(rank.size) != static_cast<std::size_t>(rank.rank))
         continue;
-      part.write(own, run_case(spec, job.provider, agreement_of(options),
-                               options.reveals ? options.probes : 0));
+      own.push_back(spec);
+      places.push_back(here);
     }
+    run_cases(own, job.provider, run_options_of(options, 1),
+              {[](std::size_t) { return !InterruptNoted::has_come(); },
+               [&](std::size_t k, const std::vector<Record>& records) {
+                 part.write(places[k], records);
+               }});
+  }
   if (InterruptNoted::has_come()) part.note("interrupted");
   if (rank.rank == 0 && lacks_required(options.required, device, providers)) part.note("lacks");
   part.end();
@@ -233,7 +253,7 @@ int run(const Options& options) {
 
   const InterruptNoted interrupt;
   const std::vector<Record> records =
-      run_jobs(jobs, agreement_of(options), options.reveals ? options.probes : 0,
+      run_jobs(jobs, run_options_of(options, std::thread::hardware_concurrency()),
                writer ? &*writer : nullptr);
   if (writer) writer->close();
   const Summary summary = summary_of(records);
@@ -283,6 +303,13 @@ void add_run(CLI::App& program, Action& chosen) {
                     "and bound that order");
   command->add_option("--probes", options->probes, "With so many runs of it for one case at most")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--workers", options->workers,
+          "Run so many cases of our own kernels at the same time; 0: one for each core, or "
+          "one in all where ranks share the run. The records are the same")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--alone", options->is_alone,
                     "Run every case here, although mpirun, srun or torchrun started several ranks");

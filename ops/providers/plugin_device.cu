@@ -30,6 +30,7 @@ class CudaSide final : public DeviceSide {
     provider_->select_device();  // the plug-in may have chosen another
     copy_.emplace(memory.size());
     copy_->copy_from_host(memory.data());
+    OPBOUND_CUDA_CHECK(cudaDeviceSynchronize());  // the plug-in's stream does not wait for ours
     return copy_->as<std::byte>();
   }
   void copy_back(std::span<std::byte> memory) override {

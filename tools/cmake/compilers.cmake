@@ -63,9 +63,11 @@ target_compile_options(opbound_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${machine_flags};${warning_flags}>")
 
 # CMake 3.25.1 does not know nvcc's C++20, hence -std here. The host code that nvcc writes has
-# parentheses of its own, hence -Wno-parentheses.
+# parentheses of its own, hence -Wno-parentheses. Each thread has a stream of its own, so that cases
+# of a run go on at the same time (suites/run_cases.hpp).
 list(JOIN machine_flags "," host_flags)
 set(cuda_flags -std=c++20 -fmad=false --expt-relaxed-constexpr -Werror=all-warnings
+               --default-stream=per-thread
                -Xcompiler=${host_flags},-Wall,-Wextra,-Wno-parentheses)
 target_compile_options(opbound_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_flags}>")
 
