@@ -50,6 +50,7 @@ struct softmax::forward {
   struct rows : blocks_along<0>, sums_over<1> {
     static constexpr std::array<int, 1> outputs{y};
     static constexpr std::int64_t remembered(const Sizes& sizes) { return sizes[1]; }
+    static constexpr int neighbours = 1;  // exp takes the time, and registers
 
     template <class R, class Team, class Io>
     OPBOUND_HD static void define(const Team& team, const Problem<softmax>& p, const Io& io,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "reference/certify_device.hpp"
 #include "suites/rerun.hpp"
@@ -60,6 +61,48 @@ TEST_F(Device, SweepsTheKernelThatIsLaunched) {
     EXPECT_EQ(swept.output_hash, hash_of(prepared.tensors.find("y")->second)) << identity(spec);
     EXPECT_EQ(swept.verdict, Verdict::within);
   }
+}
+
+/// NaN, infinities, numbers whose sum overflows, zeros of both signs: a row of each.
+void mark_rows(TensorView& x) {
+  const std::int64_t n = x.size[1];
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double largest = format_of(x.element).largest();
+  x.set(1 * n + 5, std::numeric_limits<double>::quiet_NaN());
+  x.set(2 * n + n - 1, infinity);
+  x.set(3 * n, -infinity);
+  for (std::int64_t i = 4 * n; i < 5 * n; ++i) x.set(i, i % 3 == 0 ? -largest : largest);
+  for (std::int64_t i = 5 * n; i < 6 * n; ++i) x.set(i, i % 2 == 0 ? 0.0 : -0.0);
+}
+
+/// Rows of some lengths stay in registers, those that are not aligned or are longer do not; every
+/// output has the host's bits.
+TEST_F(Device, GivesTheHostsBitsHoweverARowIsKept) {
+  for (const char* op : {"softmax", "layer_norm", "rms_norm"})
+    for (const char* precision : {"bf16:fp32:bf16", "fp16:fp32:fp16", "fp32"})
+      for (const std::int64_t n : {1000, 1024, 2048, 4096, 8192})
+        for (const Layout layout : {Layout::contiguous, Layout::unaligned}) {
+          CaseSpec spec;
+          spec.op = find_op(op);
+          spec.attributes = spec.op->default_attributes;
+          spec.precision = *precision_named(precision);
+          spec.sizes = {7, n};
+          InputSpec x;
+          x.layout = layout;
+          spec.inputs = {{"x", x}};
+          Prepared here = prepare(spec), there = prepare(spec);
+          mark_rows(here.call.forward[0]);
+          mark_rows(there.call.forward[0]);
+          spec.op->run(here.call);
+          own->run(*spec.op, there.call);
+          for (std::size_t t = 0; t < here.call.forward.size(); ++t) {
+            const std::string name(spec.op->forward.tensors[t].name);
+            if (spec.op->forward.tensors[t].is_written())
+              EXPECT_EQ(hash_of(there.tensors.find(name)->second),
+                        hash_of(here.tensors.find(name)->second))
+                  << name << " " << identity(spec);
+          }
+        }
 }
 
 CaseSpec large_product() {

@@ -3,48 +3,15 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 
 #include "bounds/product.hpp"
 #include "bounds/tracked_double_double.hpp"
-#include "ops/cuda.hpp"
+#include "ops/instantiate/device_launch.hpp"
 #include "ops/instantiate/theorem.hpp"
-#include "ops/instantiate/typed_io.hpp"
 
 namespace opbound {
 
 namespace detail {
-
-/// Blocks beyond the grid are taken in turn, so any number of them runs.
-template <class Part, class T, class Op, class Io>
-__global__ void __launch_bounds__(team_width)
-    device_blocks(Problem<Op> problem, Io io, std::int64_t blocks) {
-  __shared__ alignas(16) unsigned char lanes[team_width * widest_lane<T>];
-  const DeviceTeam<team_width, widest_lane<T>> team(lanes);
-  for (std::int64_t b = blockIdx.x; b < blocks; b += gridDim.x)
-    Part::template kernel<T>(team, problem, io, b);
-}
-
-/// The same with memory for what a block's kernel remembers.
-template <class Part, class T, class Op, class Io>
-__global__ void __launch_bounds__(team_width)
-    device_remembering_blocks(Problem<Op> problem, Io io, std::int64_t blocks) {
-  __shared__ alignas(16) unsigned char lanes[team_width * widest_lane<T>];
-  extern __shared__ unsigned char memory[];  // 16 bytes aligned, as any such memory
-  const RememberingTeam<T> team(lanes, reinterpret_cast<T*>(memory));
-  for (std::int64_t b = blockIdx.x; b < blocks; b += gridDim.x)
-    Part::template kernel<T>(team, problem, io, b);
-}
-
-/// A part's second body for speed, which gives the same bits (a test compares them): tiles, each of
-/// one thread block.
-template <class Tile, class T, class Op, class Io>
-__global__ void __launch_bounds__(Tile::threads)
-    device_tiles(Problem<Op> problem, Io io, std::int64_t blocks) {
-  __shared__ alignas(16) unsigned char shared[Tile::template shared_bytes<T>];
-  for (std::int64_t b = blockIdx.x; b < blocks; b += gridDim.x)
-    Tile::template run<T>(problem, io, b, shared);
-}
 
 /// The definition of a part, by the same team.
 template <class Part, class Op>
@@ -122,55 +89,6 @@ __global__ void device_quick_verdict(Problem<Op> problem, Format compute, Format
     const auto v = Check::verdict(problem, compute, stored, memory, row);
     if (v != RowVerdict::passes) atomicAdd(&counts[v == RowVerdict::fails ? 0 : 1], 1ULL);
   }
-}
-
-template <class Part, class T, class Op, class Io>
-void launch(const Problem<Op>& problem, const Io& io, std::int64_t blocks) {
-  if (blocks == 0) return;
-  device_blocks<Part, T><<<cuda::grid_of(blocks), team_width>>>(problem, io, blocks);
-  OPBOUND_CUDA_CHECK(cudaGetLastError());
-}
-
-/// With loads whose type is known, where all tensors are of that type, and memory for what a block
-/// remembers, where there is as much.
-template <class Part, class Pass, Element stored, class Op>
-bool launch_typed(const Problem<Op>& problem, const Bindings& tensors) {
-  using Io = TypedIo<Pass, stored>;
-  if (!Io::suits(tensors)) return false;
-  constexpr std::int64_t most = (48 << 10) - team_width * widest_lane<float>;  // any block has it
-  const std::int64_t bytes = Part::remembered(problem.sizes) * std::int64_t{sizeof(float)};
-  const std::int64_t blocks = Part::blocks(problem.sizes);
-  if (bytes > most) {
-    launch<Part, float>(problem, Io{tensors}, blocks);
-  } else if (blocks > 0) {
-    device_remembering_blocks<Part, float>
-        <<<cuda::grid_of(blocks), team_width, static_cast<std::size_t>(bytes)>>>(
-            problem, Io{tensors}, blocks);
-    OPBOUND_CUDA_CHECK(cudaGetLastError());
-  }
-  return true;
-}
-
-/// The part's results, by its tiled body where it has one for this problem.
-template <class Part, class Pass, class T, class Op>
-void launch_fastest(const Problem<Op>& problem, const PlainIo<T>& io) {
-  if constexpr (requires { typename Part::tile; } && std::floating_point<T>) {
-    using Tile = typename Part::tile;
-    if (Tile::serves(problem)) {
-      const std::int64_t tiles = Tile::blocks(problem.sizes);
-      if (tiles == 0) return;
-      device_tiles<Tile, T><<<cuda::grid_of(tiles), Tile::threads>>>(problem, io, tiles);
-      OPBOUND_CUDA_CHECK(cudaGetLastError());
-      return;
-    }
-  }
-  if constexpr (requires(const Sizes& sizes) { Part::remembered(sizes); } &&
-                std::same_as<T, float>) {
-    if (launch_typed<Part, Pass, Element::bf16>(problem, io.tensors)) return;
-    if (launch_typed<Part, Pass, Element::fp16>(problem, io.tensors)) return;
-    if (launch_typed<Part, Pass, Element::fp32>(problem, io.tensors)) return;
-  }
-  launch<Part, T>(problem, io, Part::blocks(problem.sizes));
 }
 
 }  // namespace detail
@@ -271,7 +189,7 @@ struct DeviceOf {
       std::vector<CertifiedDouble*> saved;
       if (c.direction == Direction::backward_full && detail::reads_saved_tensors<Op>()) {
         for (std::size_t t = 0; t < c.forward.size(); ++t)
-          saved.push_back(Op::forward::tensors[t].is_written()
+          saved.push_back(is_result(Op::forward::tensors[t])
                               ? allocate<CertifiedDouble>(held, c.forward[t].count())
                               : nullptr);
         define_pass<typename Op::forward>(c, c.forward, {}, saved, {});
@@ -282,6 +200,9 @@ struct DeviceOf {
 
  private:
   using Held = std::vector<cuda::Memory>;  ///< what a pass leaves to the next
+
+  /// What a pass computes for others: scratch stays inside of it.
+  static bool is_result(const TensorSpec& t) { return t.is_written() && t.role != Role::scratch; }
 
   /// What whole-tensor ways ask for: a kernel in fp32 whose inputs are exact there, so that in fp64
   /// products are exact and nothing overflows or underflows.
@@ -310,7 +231,7 @@ struct DeviceOf {
   static std::vector<DeviceBound> saved_bounds(const Call& c, Held& held) {
     std::vector<DeviceBound> saved(c.forward.size());
     for (std::size_t t = 0; t < saved.size(); ++t) {
-      if (!Op::forward::tensors[t].is_written()) continue;
+      if (!is_result(Op::forward::tensors[t])) continue;
       const std::int64_t count = c.forward[t].count();
       saved[t] = {allocate<double>(held, count), allocate<double>(held, count),
                   allocate<std::uint64_t>(held, 1)};

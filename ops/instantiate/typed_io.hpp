@@ -60,7 +60,7 @@ struct TypedIo {
     pointer<float>(t)[i] = value == value ? value : __uint_as_float(0x7fc00000U);
   }
 
- private:
+ protected:
   /// A mask, since device code has no address of a table.
   static constexpr unsigned compute_mask = [] {
     unsigned mask = 0;
