@@ -98,17 +98,17 @@ CollectiveCase sum_case(std::int32_t micro_batches, std::int64_t n, const char* 
 }
 
 TEST(Collectives, MicroBatchesHaveOneSetOfBits) {
-  for (const auto& [precision, hop] : sum_formats)
+  for (const auto& format : sum_formats)
     for (const auto reduction : {all_reduce::Reduction::sum, all_reduce::Reduction::mean})
       for (const std::int32_t micro_batches : {1, 2, 5, 8, 13}) {
-        CollectiveCase c = sum_case(micro_batches, 37, precision, reduction, hop);
+        CollectiveCase c = sum_case(micro_batches, 37, format.first, reduction, format.second);
         const std::vector<double> expected = c.by_op();
         for (std::int32_t ranks = 1; ranks <= micro_batches; ranks *= 2)
           on_thread_ranks(ranks, [&](std::unique_ptr<Communicator> communicator) {
             const auto own = host_collectives(std::move(communicator), "threads");
             OnHost place;
             EXPECT_TRUE(same_bits(c.stored(micro_batch_sum(*own, place, c, 37, false)), expected))
-                << precision << " " << ranks << " of " << micro_batches;
+                << format.first << " " << ranks << " of " << micro_batches;
           });
       }
 }

@@ -122,9 +122,8 @@ class Exchange {
 
   const char* run() {
     const std::int64_t pieces = piece_ == 0 ? 0 : (shards_.length + piece_ - 1) / piece_;
-    for (std::size_t k = 0; k < locals.size(); ++k)
-      OPBOUND_PASS(prepare(locals[k], static_cast<std::size_t>(std::min<std::int64_t>(pieces, 2) *
-                                                               call_.ranks * piece_ * width_)));
+    const std::int64_t bytes = std::min<std::int64_t>(pieces, 2) * call_.ranks * piece_ * width_;
+    for (Local& own : locals) OPBOUND_PASS(prepare(own, static_cast<std::size_t>(bytes)));
     for (std::int64_t p = 0; p < pieces; ++p) {
       OPBOUND_PASS(exchange(p));
       for (std::size_t k = 0; k < locals.size(); ++k) OPBOUND_PASS(add(k, p));

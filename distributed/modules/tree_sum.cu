@@ -187,14 +187,16 @@ __device__ void add_packs(const TreeSum& sum, const Adder<E>& adder, std::int64_
   using S = Stored<E>;
   using Bits = typename S::Bits;
   constexpr int at_once = terms > 4 ? 1 : terms > 2 ? 2 : 4;
+  const void* from[terms];
+#pragma unroll
+  for (int r = 0; r < terms; ++r) from[r] = term_at(sum, r);
   for (std::int64_t first = own_place; first < packs; first += stride * at_once) {
     Pack<Bits> given[at_once][terms];
 #pragma unroll
     for (int k = 0; k < at_once; ++k)
 #pragma unroll
       for (int r = 0; r < terms; ++r)
-        if (first + k * stride < packs)
-          given[k][r] = loaded<Bits>(term_at(sum, r), first + k * stride);
+        if (first + k * stride < packs) given[k][r] = loaded<Bits>(from[r], first + k * stride);
 #pragma unroll
     for (int k = 0; k < at_once; ++k) {
       if (first + k * stride >= packs) break;
