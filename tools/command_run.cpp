@@ -309,7 +309,7 @@ void add_run(CLI::App& program, Action& chosen) {
           "--workers", options->workers,
           "Run so many cases of our own kernels at the same time; 0: one for each core, or "
           "one in all where ranks share the run. The records are the same")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_flag("--alone", options->is_alone,
                     "Run every case here, although mpirun, srun or torchrun started several ranks");
