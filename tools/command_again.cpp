@@ -188,7 +188,8 @@ std::string collective_again_text(const Record& record) {
   const std::string launcher = environment_of(record, "launcher");
   const bool is_mpi = engine == "mpi" || engine == "mpi_library" || launcher == "mpirun";
   std::string text;
-  for (const char* name : {"NCCL_ALGO", "NCCL_PROTO", "OPBOUND_NCCL_SYMMETRIC", "OPBOUND_NCCL_SHARED"})
+  for (const char* name :
+       {"NCCL_ALGO", "NCCL_PROTO", "OPBOUND_NCCL_SYMMETRIC", "OPBOUND_NCCL_SHARED"})
     if (const std::string value = environment_of(record, name); !value.empty())
       text += name + ("=" + shell_word(value)) + " ";
   if (is_mpi) text += "mpirun -np " + ranks + " ";

@@ -103,6 +103,7 @@ const char* unshare() {
     if (own.shared.empty()) continue;
     const Shared s = own.shared.back();
     own.shared.pop_back();
+    if (own.shared.empty()) own.meeting = {};  // others' words may not have been opened
     if (!s.is_mapped) continue;
     OPBOUND_TRY(cudaSetDevice(own.device));
     for (std::byte* memory : s.of_ranks)
