@@ -165,6 +165,10 @@ typedef struct opbound_provider {
 
   size_t environment_count;
   const opbound_environment* environment;
+
+  /* Why it can run nothing, such as a setting that it does not know, in one line; of the members
+   * only struct_size and abi_version are read then. NULL: it can. */
+  const char* refusal;
 } opbound_provider;
 
 /* What a plug-in exports. */

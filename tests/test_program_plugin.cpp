@@ -135,6 +135,7 @@ TEST_F(ProgramPlugin, what_is_no_plugin_is_one_line_and_exit_2) {
       {"crash at load", "cannot be loaded: it crashed"},
       {"hang at load", "cannot be loaded: it gave no answer"},
       {"null", "gives NULL"},
+      {"refusal", "FAULTY_SETTING is 'perhaps', expected on or off"},
       {"struct_size", "struct_size is 16"},
       {"abi_version", "abi_version is 2, expected 1"},
       {"device", "device is 5"},

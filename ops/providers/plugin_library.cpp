@@ -50,6 +50,7 @@ opbound_provider read_provider(const opbound_provider* theirs) {
   if (ours.abi_version != OPBOUND_ABI_VERSION)
     throw NotAPlugin("abi_version is " + std::to_string(ours.abi_version),
                      std::to_string(OPBOUND_ABI_VERSION));
+  if (ours.refusal != nullptr) throw NotAPlugin(ours.refusal, "");
   if (ours.device != OPBOUND_HOST && ours.device != OPBOUND_CUDA)
     throw NotAPlugin("device is " + std::to_string(ours.device), "OPBOUND_HOST or OPBOUND_CUDA");
   if (ours.name == nullptr || *ours.name == '\0') throw NotAPlugin("has no name", "a name");

@@ -189,16 +189,26 @@ class Described {
   opbound_provider provider_{};
 };
 
+/// A provider that can run nothing, and says why.
+inline const opbound_provider* refused(const char* why) {
+  static std::string text;
+  static opbound_provider provider{};
+  text = why;
+  provider.struct_size = sizeof provider;
+  provider.abi_version = OPBOUND_ABI_VERSION;
+  provider.refusal = text.c_str();
+  return &provider;
+}
+
 /// What opbound_provider_v1 returns: made at the first call, and it lasts. Where describing throws,
-/// one line on standard error that begins with the plug-in's name, and no provider.
+/// a provider that says why.
 template <Description (*describe)()>
-const opbound_provider* described(const char* name) {
+const opbound_provider* described() {
   try {
     static const Described once(describe());
     return once.provider();
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s: %s\n", name, e.what());
-    return nullptr;
+    return refused(e.what());
   }
 }
 

@@ -111,6 +111,7 @@ const opbound_provider* opbound_provider_v1(void) {
                                .environment_count = 1,
                                .environment = environment};
   if (fault_is("null")) return NULL;
+  if (fault_is("refusal")) p.refusal = "FAULTY_SETTING is 'perhaps', expected on or off";
   if (fault_is("struct_size")) p.struct_size = 16;
   if (fault_is("abi_version")) p.abi_version = 2;
   if (fault_is("device")) p.device = 5;

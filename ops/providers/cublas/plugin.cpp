@@ -96,5 +96,5 @@ Description describe() {
 
 extern "C" OPBOUND_EXPORT const opbound_provider* opbound_provider_v1() {
   using namespace opbound;
-  return plugin_side::described<with_cublas::describe>("cublas");
+  return plugin_side::described<with_cublas::describe>();
 }

@@ -90,5 +90,5 @@ Description describe() {
 
 extern "C" OPBOUND_EXPORT const opbound_provider* opbound_provider_v1() {
   using namespace opbound;
-  return plugin_side::described<with_cudnn::describe>("cudnn");
+  return plugin_side::described<with_cudnn::describe>();
 }

@@ -151,5 +151,5 @@ Description describe() {
 
 extern "C" OPBOUND_EXPORT const opbound_provider* opbound_provider_v1() {
   using namespace opbound;
-  return plugin_side::described<with_torch::describe>("torch");
+  return plugin_side::described<with_torch::describe>();
 }
