@@ -34,9 +34,9 @@ enum class Formula : std::uint8_t {
 
 /// What NVIDIA says of a function's error (CUDA C++ Programming Guide 12.8, Mathematical Functions:
 /// the tables of single-precision standard and intrinsic functions; __tanf and __powf have no error
-/// of their own there): `ulp` + floor(`per_x` |x|) from the correctly rounded result; where low <= x <=
-/// high the difference `absolute` instead, if that is not 0; or `relative` to the exact value, if
-/// that is not 0. A negative `ulp`: nothing else is said.
+/// of their own there): `ulp` + floor(`per_x` |x|) from the correctly rounded result; where low <=
+/// x <= high the difference `absolute` instead, if that is not 0; or `relative` to the exact value,
+/// if that is not 0. A negative `ulp`: nothing else is said.
 struct DocumentedError {
   double ulp = -1, per_x = 0;
   double absolute = 0, low = 0, high = 0;
