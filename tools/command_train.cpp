@@ -99,7 +99,7 @@ class Teller {
     run.data = spec_.data;
     run.data_sha256 = facts.data_sha256;
     run.spec = json_of(spec_);
-    run.providers = {{"own", facts.provider_version}};
+    run.providers = {facts.providers.begin(), facts.providers.end()};
     run.environment = own_provider(options_.device)->environment();
     run_.parts = {std::move(run)};
   }
@@ -176,6 +176,7 @@ int run(const Options& options, const TrainingSpec& spec, const std::string& who
   how.weights = options.weights;
   how.save_weights = options.save_weights;
   how.tensors = options.tensors;
+  how.make_provider = [&](const std::string& name) { return named_plugin(name, options.device); };
   how.on_start = [&](const RunFacts& facts) { teller.start(facts); };
   how.on_step = [&](const StepResult& step) { teller.take(step); };
   how.on_note = [&](const std::string& line) { teller.note(line); };

@@ -31,9 +31,10 @@ std::int64_t batch_of(const train::ModelSpec& m) {
 
 train::EvaluatedModel model_of(const TrainingSpec& spec, const fs::path& weights,
                                const std::string& device) {
-  return train::language_model(spec.policy.name + " of " + weights.string(), spec,
-                               train::read_weights(weights, spec.model, spec.policy.master), device,
-                               batch_of(spec.model));
+  return train::language_model(
+      spec.policy.name + " of " + weights.string(), spec,
+      train::read_weights(weights, spec.model, spec.policy.master), device, batch_of(spec.model),
+      [device](const std::string& name) { return named_plugin(name, device); });
 }
 
 std::vector<train::Prompt> committed_prompts() {

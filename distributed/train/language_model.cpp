@@ -22,7 +22,7 @@ Policy without_training(Policy policy) {
 class Forward {
  public:
   Forward(const TrainingSpec& spec, const std::map<std::string, Tensor>& weights,
-          const std::string& device, std::int64_t batch);
+          const std::string& device, std::int64_t batch, MakeProvider make_provider);
 
   std::vector<std::vector<double>> logits(std::span<const Tokens> sequences, bool only_last);
 
@@ -36,6 +36,7 @@ class Forward {
   std::int64_t batch_;
   Policy policy_;
   std::unique_ptr<Machine> machine_;
+  ProviderTable providers_;
   Tape tape_;
   ForwardRefs refs_;
   std::byte *tokens_ = nullptr, *logits_ = nullptr;
@@ -43,11 +44,12 @@ class Forward {
 };
 
 Forward::Forward(const TrainingSpec& spec, const std::map<std::string, Tensor>& weights,
-                 const std::string& device, std::int64_t batch)
+                 const std::string& device, std::int64_t batch, MakeProvider make_provider)
     : model_(spec.model),
       batch_(batch),
       policy_(without_training(spec.policy)),
       machine_(device == "cpu" ? host_machine() : device_machine(device_number(device))),
+      providers_(machine_->own(), std::move(make_provider)),
       tape_(policy_),
       refs_(record_forward(model_, tape_, batch)) {
   const Element element = tape_.value_of(refs_.logits).element;
@@ -77,10 +79,13 @@ Forward::Forward(const TrainingSpec& spec, const std::map<std::string, Tensor>& 
   }
   addresses[kept.value] = logits_ = machine_->allocate(kept.count() * bytes_of(element));
   refs_.logits = kept;
-  program_ = std::make_unique<Program>(tape_, *machine_, [&](int value) {
-    const auto found = addresses.find(value);
-    return found == addresses.end() ? nullptr : found->second;
-  });
+  program_ = std::make_unique<Program>(
+      tape_, *machine_,
+      [&](int value) {
+        const auto found = addresses.find(value);
+        return found == addresses.end() ? nullptr : found->second;
+      },
+      providers_);
 }
 
 std::vector<std::vector<double>> Forward::logits(std::span<const Tokens> sequences,
@@ -114,9 +119,11 @@ std::vector<std::vector<double>> Forward::logits(std::span<const Tokens> sequenc
 
 EvaluatedModel language_model(std::string name, const TrainingSpec& spec,
                               const std::map<std::string, Tensor>& weights,
-                              const std::string& device, std::int64_t batch) {
+                              const std::string& device, std::int64_t batch,
+                              MakeProvider make_provider) {
   detail::require(batch > 0, "a call has sequences");
-  const auto forward = std::make_shared<Forward>(spec, weights, device, batch);
+  const auto forward =
+      std::make_shared<Forward>(spec, weights, device, batch, std::move(make_provider));
   return {std::move(name), spec.model.context, spec.model.vocabulary, batch,
           [forward](std::span<const Tokens> sequences, bool only_last) {
             return forward->logits(sequences, only_last);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "distributed/train/evaluate.hpp"
+#include "distributed/train/program.hpp"
 #include "distributed/train/training_spec.hpp"
 #include "ops/tensor.hpp"
 
@@ -17,6 +18,7 @@ namespace opbound::train {
 /// Throws InputError, Unavailable or ProviderFailure, the last two from its calls too.
 EvaluatedModel language_model(std::string name, const TrainingSpec& spec,
                               const std::map<std::string, Tensor>& weights,
-                              const std::string& device = "cpu", std::int64_t batch = 2);
+                              const std::string& device = "cpu", std::int64_t batch = 2,
+                              MakeProvider make_provider = {});
 
 }  // namespace opbound::train

@@ -189,7 +189,7 @@ OptimizerStep::OptimizerStep(const TrainingSpec& spec, const Layout& layout,
 
 OptimizerStep::~OptimizerStep() = default;
 
-void OptimizerStep::bind(const FlatArrays& arrays) {
+void OptimizerStep::bind(const FlatArrays& arrays, ProviderTable& providers) {
   Recorded& r = *recorded_;
   constexpr std::int64_t slot = scalar_bytes;
   r.scalars = r.machine.allocate(3 * slot + 8 * r.norms);
@@ -202,15 +202,21 @@ void OptimizerStep::bind(const FlatArrays& arrays) {
        {&r.w, arrays.master},
        {&r.m, arrays.m},
        {&r.v, arrays.v}}};
-  r.norm_program = std::make_unique<Program>(r.norm_tape, r.machine, [&](int value) {
-    return value == r.gradient[0].value ? arrays.gradient : r.scalars + 3 * slot;
-  });
-  r.update_program = std::make_unique<Program>(r.update_tape, r.machine, [&](int value) {
-    for (const auto& [ref, address] : places)
-      if (ref->value == value) return address;
-    detail::require(false, "every array of an update has a place");
-    return static_cast<std::byte*>(nullptr);
-  });
+  r.norm_program = std::make_unique<Program>(
+      r.norm_tape, r.machine,
+      [&](int value) {
+        return value == r.gradient[0].value ? arrays.gradient : r.scalars + 3 * slot;
+      },
+      providers);
+  r.update_program = std::make_unique<Program>(
+      r.update_tape, r.machine,
+      [&](int value) {
+        for (const auto& [ref, address] : places)
+          if (ref->value == value) return address;
+        detail::require(false, "every array of an update has a place");
+        return static_cast<std::byte*>(nullptr);
+      },
+      providers);
 }
 
 void OptimizerStep::run(double lr, std::int64_t update, double loss_scale, Collectives& ranks) {

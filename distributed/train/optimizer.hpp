@@ -40,7 +40,7 @@ class OptimizerStep {
   ~OptimizerStep();
 
   /// Binds the arrays; once, before the first run.
-  void bind(const FlatArrays& arrays);
+  void bind(const FlatArrays& arrays, ProviderTable& providers);
   /// Starts update number `update`, from 1. The ranks gather their norms where each owns a part.
   void run(double lr, std::int64_t update, double loss_scale, Collectives& ranks);
   /// Waits for it.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ops/hash.hpp"
+#include "reports/error.hpp"
 
 namespace opbound::train {
 namespace {
@@ -100,7 +101,41 @@ Placement place_temporaries(const Tape& tape) {
   return placement;
 }
 
-Program::Program(const Tape& tape, Machine& machine, const Address& address, std::byte* gradients)
+const Provider& ProviderTable::named(const std::string& name) {
+  if (name.empty() || name == "own") return *own_;
+  std::unique_ptr<Provider>& provider = made_[name];
+  if (provider == nullptr) {
+    if (!make_) throw Unavailable("provider " + name + ": this run has its own kernels only");
+    provider = make_(name);
+  }
+  if (const std::string why = provider->absence(); !why.empty()) throw Unavailable(why);
+  return *provider;
+}
+
+std::vector<std::pair<std::string, std::string>> ProviderTable::versions() const {
+  std::vector<std::pair<std::string, std::string>> all{{own_->name(), own_->version()}};
+  for (const auto& [name, provider] : made_) all.emplace_back(name, provider->version());
+  return all;
+}
+
+namespace {
+
+/// Has the provider a kernel of the algorithm that the policy names?
+const Provider& checked(const Provider& provider, const Step& step) {
+  const CaseSpec& c = step.spec;
+  if (provider.variants(*c.op, c.direction, c.attributes, c.variant).empty())
+    throw InputError("policy",
+                     "provider " + provider.name() + " lists no kernel for " + step.part + " " +
+                         std::string(name_of(c.direction)) + ", variant " +
+                         std::string(c.op->variants[static_cast<std::size_t>(c.variant)].name),
+                     "a variant that it lists, or another provider");
+  return provider;
+}
+
+}  // namespace
+
+Program::Program(const Tape& tape, Machine& machine, const Address& address,
+                 ProviderTable& providers, std::byte* gradients)
     : tape_(&tape), machine_(&machine), gradients_base_(gradients) {
   const Placement placement = place_temporaries(tape);
   arena_bytes_ = placement.arena_bytes;
@@ -113,8 +148,6 @@ Program::Program(const Tape& tape, Machine& machine, const Address& address, std
                                   : arena + offset);
   }
   for (const Step& step : tape.steps()) {
-    if (!step.provider.empty() && step.provider != "own")
-      throw Unavailable("provider " + step.provider + " does not run in a training run yet");
     Call call;
     call.direction = step.spec.direction;
     call.attributes = step.spec.attributes;
@@ -127,7 +160,7 @@ Program::Program(const Tape& tape, Machine& machine, const Address& address, std
       views.push_back(r.exists()
                           ? view_of(tape.value_of(r), r, base_[static_cast<std::size_t>(r.value)])
                           : contiguous_view(Element::fp32, {0}, nullptr));
-    calls_.push_back({&step, &machine.own(), std::move(call)});
+    calls_.push_back({&step, &checked(providers.named(step.provider), step), std::move(call)});
   }
   for (Bound& bound : calls_)
     for (std::size_t t = 0; t < bound.step->tensors.size(); ++t) {

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +13,26 @@
 #include "distributed/train/tape.hpp"
 
 namespace opbound::train {
+
+/// Makes a provider from the name that a policy gives it: a plug-in's, or its file.
+using MakeProvider = std::function<std::unique_ptr<Provider>(const std::string& name)>;
+
+/// Whose kernels a run calls: each is made once, when it is first named.
+class ProviderTable {
+ public:
+  /// `make`: of all names but "own" and none; where there is none, they are Unavailable.
+  ProviderTable(const Provider& own, MakeProvider make) : own_(&own), make_(std::move(make)) {}
+
+  /// Throws Unavailable for what is not here.
+  const Provider& named(const std::string& name);
+  /// Name and version of each that was asked for, own first.
+  std::vector<std::pair<std::string, std::string>> versions() const;
+
+ private:
+  const Provider* own_;
+  MakeProvider make_;
+  std::map<std::string, std::unique_ptr<Provider>> made_;
+};
 
 /// Where each temporary value lies in one arena: what is alive at the same time does not overlap.
 struct Placement {
@@ -23,9 +46,9 @@ class Program {
   /// Where what is not temporary lies: the address of a value of the tape.
   using Address = std::function<std::byte*(int value)>;
 
-  /// Resolves every call once. Throws Unavailable for a provider that is not here.
-  /// `gradients`: where the addresses of gradients count from.
-  Program(const Tape& tape, Machine& machine, const Address& address,
+  /// Resolves every call once. `gradients`: where the addresses of gradients count from. Throws
+  /// Unavailable for a provider that is not here, InputError for one without such a kernel.
+  Program(const Tape& tape, Machine& machine, const Address& address, ProviderTable& providers,
           std::byte* gradients = nullptr);
 
   /// Called before the first of a row of calls of one layer.

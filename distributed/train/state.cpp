@@ -88,6 +88,7 @@ Trainer::State::State(const TrainingSpec& s, const TrainOptions& options)
     : spec(s),
       ranks(join_ranks(options.device != "cpu")),
       machine(machine_for(options.device, *ranks)),
+      providers(machine->own(), options.make_provider),
       layout(parameters_of(spec.model)),
       text(text_file(spec.data)),
       sampler(text, sampling_of(spec)),
@@ -123,12 +124,12 @@ Trainer::State::State(const TrainingSpec& s, const TrainOptions& options)
     if (value == refs.loss.value) return inputs + slot_bytes;
     return positions;
   };
-  program = std::make_unique<Program>(tape, *machine, address, sum.first());
-  optimizer.bind({arrays.master, arrays.m, arrays.v, sum.mean()});
+  program = std::make_unique<Program>(tape, *machine, address, providers, sum.first());
+  optimizer.bind({arrays.master, arrays.m, arrays.v, sum.mean()}, providers);
   facts = {text.sha256(),
            ranks->name(),
            machine->own().device(),
-           machine->own().version(),
+           providers.versions(),
            ranks->rank(),
            ranks->size(),
            0};

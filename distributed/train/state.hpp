@@ -32,6 +32,7 @@ struct Trainer::State {
   TrainingSpec spec;
   std::unique_ptr<Collectives> ranks;
   std::unique_ptr<Machine> machine;
+  ProviderTable providers;
   Layout layout;
   Text text;
   Sampler sampler;

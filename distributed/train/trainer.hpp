@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/train/program.hpp"
 #include "distributed/train/training_spec.hpp"
 #include "ops/tensor.hpp"
 
@@ -26,7 +27,8 @@ struct StepResult {
 
 /// What identifies a run's circumstances, for its record.
 struct RunFacts {
-  std::string data_sha256, ranks, machine, provider_version;
+  std::string data_sha256, ranks, machine;
+  std::vector<std::pair<std::string, std::string>> providers;  ///< name and version
   std::int64_t rank = 0, rank_count = 1, parameters = 0;
 };
 
@@ -38,6 +40,7 @@ struct TrainOptions {
   std::filesystem::path weights;       ///< GPT-2's names; instead of initial ones
   std::filesystem::path save_weights;  ///< where the final ones go
   std::filesystem::path tensors;       ///< a folder for a file of each step's StepTensors
+  MakeProvider make_provider;          ///< of what a policy names beside "own"
   std::function<void(const RunFacts&)> on_start;
   std::function<void(const StepResult&)> on_step;
   std::function<bool()> should_stop;
