@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -13,14 +14,22 @@ namespace opbound {
 /// Threads of every job, however small; 0: as many as it deserves. For tests, while nothing runs.
 inline std::atomic<std::int64_t> forced_threads{0};
 
+/// Calls work(turn), turn in [0, turns), each on a thread of its own, the first on this one, and
+/// returns when all that have begun are done. Threads are kept for the next job. A turn that has
+/// not begun when this thread's is done never begins: turns have to take what is left to do from a
+/// common place. `work` throws nothing.
+void on_threads(std::int64_t turns, const std::function<void(std::size_t)>& work);
+
 /// Calls action(i) for every i in [0, count), each once, in any order and on any thread; `work` is
 /// about how many elements one call handles, so that small jobs stay on this thread. The first
 /// exception is thrown again when all threads are done.
 template <class F>
 void parallel_for(std::int64_t count, std::int64_t work, F action) {
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  constexpr std::int64_t worth_a_thread = 16384;  // elements
+  static const auto cores =
+      static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const std::int64_t forced = forced_threads;
-  const std::int64_t deserved = count * work < 16384 ? 1 : cores;
+  const std::int64_t deserved = std::min(cores, 1 + count * work / worth_a_thread);
   const std::int64_t threads = std::min(forced > 0 ? forced : deserved, count);
   if (threads <= 1) {
     for (std::int64_t i = 0; i < count; ++i) action(i);
@@ -29,19 +38,14 @@ void parallel_for(std::int64_t count, std::int64_t work, F action) {
   const std::int64_t grain = std::max<std::int64_t>(1, count / (threads * 16));
   std::atomic<std::int64_t> next{0};
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads));
-  const auto take_turns = [&](std::exception_ptr& error) {
+  on_threads(threads, [&](std::size_t turn) {
     try {
       for (std::int64_t first; (first = next.fetch_add(grain)) < count;)
         for (std::int64_t i = first; i < std::min(count, first + grain); ++i) action(i);
     } catch (...) {
-      error = std::current_exception();
+      errors[turn] = std::current_exception();
     }
-  };
-  std::vector<std::thread> pool;
-  for (std::size_t t = 1; t < errors.size(); ++t)
-    pool.emplace_back([&, t] { take_turns(errors[t]); });
-  take_turns(errors[0]);
-  for (std::thread& t : pool) t.join();
+  });
   for (const std::exception_ptr& e : errors)
     if (e) std::rethrow_exception(e);
 }

@@ -48,13 +48,21 @@ void Trainer::save(const std::filesystem::path& folder) {
                          {"loss_scale", s.scaler.scale()},
                          {"growth_tracker", s.scaler.tracker()},
                          {"run", identity_of(s.spec, s.facts)}};
+  std::optional<InputError> failure;
   if (s.ranks->rank() == 0) {
     if (s.checkpoints == nullptr || s.checkpoint_folder != folder)
       s.checkpoints = std::make_unique<CheckpointFolder>(folder);
     s.checkpoint_folder = folder;
-    s.checkpoints->write(checkpoint);
+    try {
+      s.checkpoints->write(checkpoint);
+    } catch (const InputError& e) {
+      failure = e;
+    }
   }
-  s.ranks->gather({});  // nobody goes on before it is written
+  // Nobody goes on before it is written, or waits for a rank that does not come.
+  if (!any(failure.has_value())) return;
+  if (failure) throw *failure;
+  throw InputError(folder.string(), "rank 0 could not write a checkpoint", "room for one");
 }
 
 bool Trainer::resume(const std::filesystem::path& folder,
@@ -84,10 +92,16 @@ bool Trainer::resume(const std::filesystem::path& folder,
     }
     s.scatter(tensors, arrays[a]);
   }
+  const nlohmann::json& told = found->metadata;
+  const auto is_number = [&](const char* key) {
+    return told.contains(key) && told[key].is_number();
+  };
+  if (!is_number("updates") || !is_number("loss_scale") || !is_number("growth_tracker"))
+    throw InputError(folder.string(), "a checkpoint without updates, loss_scale, growth_tracker",
+                     "one that opbound wrote");
   s.step = found->step;
-  s.updates = found->metadata.at("updates").get<std::int64_t>();
-  s.scaler.restore(found->metadata.at("loss_scale").get<double>(),
-                   found->metadata.at("growth_tracker").get<std::int64_t>());
+  s.updates = told["updates"].get<std::int64_t>();
+  s.scaler.restore(told["loss_scale"].get<double>(), told["growth_tracker"].get<std::int64_t>());
   s.weights.refresh();
   return true;
 }
@@ -129,9 +143,23 @@ void write_step(const TrainingSpec& spec, const StepResult& result, const StepTe
   write_safetensors(folder / fmt::format("step-{:012}.safetensors", result.step), all);
 }
 
+/// A run that begins anew does not write among another's checkpoints: who resumes later would get
+/// those of the later steps.
+void require_fresh(const std::filesystem::path& folder) {
+  if (folder.empty()) return;
+  std::vector<std::string> refused;
+  if (CheckpointFolder(folder).newest(refused) || !refused.empty())
+    throw InputError(folder.string(), "checkpoints of an earlier run",
+                     "--resume to go on from them, or a folder without any");
+}
+
 }  // namespace
 
 TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
+  if (!options.resume) {
+    require_fresh(options.checkpoint_folder);
+    require_fresh(options.interrupt_folder);
+  }
   Trainer trainer(spec, options);
   if (options.on_start) options.on_start(trainer.facts());
   if (!options.weights.empty()) load_weights(trainer, spec, options.weights);
