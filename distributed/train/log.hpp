@@ -1,5 +1,6 @@
-// The log of a training run: JSON Lines, only ever appended to. First a line about the run, then one
-// for each step, at the end one about how it ended. suites/training/README.md explains the fields.
+// The log of a training run: JSON Lines, only ever appended to. First a line about the run, then
+// one for each step, at the end one about how it ended. suites/training/README.md explains the
+// fields.
 //
 // {"schema":1,"kind":"training_run",...}
 // {"schema":1,"kind":"training_step","step":0,"loss":5.5,"loss_hex":"0x1.6p+2",...}
