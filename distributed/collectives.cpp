@@ -303,9 +303,11 @@ class DeviceCollectives final : public Collectives {
 
 }  // namespace
 
-std::unique_ptr<Collectives> join_ranks(bool is_on_device, double seconds) {
-  if (is_on_device)
-    return std::make_unique<DeviceCollectives>(std::make_unique<NcclRanks>(1, seconds));
+std::unique_ptr<Collectives> join_device_ranks(int device, double seconds) {
+  return std::make_unique<DeviceCollectives>(std::make_unique<NcclRanks>(1, seconds, device));
+}
+
+std::unique_ptr<Collectives> join_ranks(double seconds) {
   const auto launch = launched();
   if (!launch || launch->size == 1) return host_collectives(nullptr, "one rank");
   Transport transport = join_launched(*launch, seconds);

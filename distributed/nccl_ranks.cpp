@@ -8,26 +8,32 @@
 #include "distributed/module.hpp"
 #include "distributed/transport.hpp"
 #include "ops/provider.hpp"
+#include "reports/error.hpp"
 
 namespace opbound {
 
-NcclRanks::NcclRanks(std::int32_t ranks, double seconds) : seconds_(seconds) {
+NcclRanks::NcclRanks(std::int32_t ranks, double seconds, int first_device)
+    : first_device_(first_device), seconds_(seconds) {
   setenv("NCCL_NVLS_ENABLE", "0", 1);
   const auto open =
       reinterpret_cast<OpenNccl>(open_module("nccl", "libopbound_nccl.so", "opbound_nccl_open"));
   if (const char* error = open(&nccl_)) throw Unavailable(std::string("nccl: ") + error);
   const auto launch = launched();
   if (launch && launch->size > 1) {
+    if (first_device != 0)
+      throw InputError("device", "cuda:" + std::to_string(first_device) + " beside " + launch->by,
+                       "cuda: each rank has the device of its place on its machine");
     join(*launch);
     return;
   }
   const std::int32_t all = ranks > 0 ? ranks : nccl_.devices;
-  if (nccl_.devices < std::max(all, 1))
+  if (nccl_.devices < first_device + std::max(all, 1))
     throw Unavailable("nccl: " + std::to_string(nccl_.devices) + " GPUs for " +
-                      std::to_string(std::max(all, 1)) + " ranks");
+                      std::to_string(std::max(all, 1)) + " ranks from device " +
+                      std::to_string(first_device) + " on");
   placement_ = {all, 0, all};
   std::vector<int> devices(static_cast<std::size_t>(all));
-  std::iota(devices.begin(), devices.end(), 0);
+  std::iota(devices.begin(), devices.end(), first_device);
   require(nccl_.start(devices, 0, all, nullptr));
 }
 

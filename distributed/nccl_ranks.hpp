@@ -19,7 +19,7 @@ class NcclRanks {
   /// several processes, one in each, on the GPU of its place on its machine, which MPI or TCP bring
   /// together; `ranks` is nothing then. Throws Unavailable where the module or a GPU is missing,
   /// ProviderFailure where NCCL does not start.
-  NcclRanks(std::int32_t ranks, double seconds);
+  NcclRanks(std::int32_t ranks, double seconds, int first_device = 0);
   NcclRanks(const NcclRanks&) = delete;
   NcclRanks& operator=(const NcclRanks&) = delete;
   ~NcclRanks();

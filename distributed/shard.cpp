@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -60,12 +61,17 @@ Part read_part(const std::string& path) {
   for (long number = 1; std::getline(file, line) && !file.eof(); ++number) {
     const std::size_t space = std::min(line.find(' '), line.size());
     const std::string word = line.substr(0, space);
-    char* rest = line.data() + std::min(space + 1, line.size());
+    const char* rest = line.data() + std::min(space + 1, line.size());
     if (word == "note") part.notes.emplace_back(rest);
     if (word == "end") part.has_ended = true;
     if (word != "lost" && word != "record" && word != "done") continue;
-    char* end = nullptr;
-    const std::size_t place = std::strtoul(rest, &end, 10);
+    std::size_t place = 0;
+    const char* const stop = line.data() + line.size();
+    const auto [end, error] = std::from_chars(rest, stop, place);
+    const bool has_record = error == std::errc{} && end != stop && *end == ' ';
+    if (error != std::errc{} || (word != "done" && !has_record))
+      throw InputError(path + ":" + std::to_string(number), "'" + line.substr(0, 40) + "'",
+                       word + " and a number" + (word == "done" ? "" : ", then a record"));
     if (word == "done") part.done.insert(place);
     if (word == "lost") part.announced.emplace(place, from_json(end + 1, path, number));
     if (word == "record") part.records[place].push_back(from_json(end + 1, path, number));

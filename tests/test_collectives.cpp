@@ -209,7 +209,7 @@ class OnDevice final : public Place {
 Collectives* device_ranks() {
   static const std::unique_ptr<Collectives> ranks = [] {
     try {
-      auto joined = join_ranks(true, 60);
+      auto joined = join_device_ranks(0, 60);
       check(cudaSetDevice(joined->device()));
       return joined;
     } catch (const Unavailable&) {

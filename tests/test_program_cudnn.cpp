@@ -129,8 +129,9 @@ TEST_F(ProgramCudnn, a_setting_that_is_none_is_refused_with_its_name) {
                         " run softmax.toml --device cuda --provider cudnn");
   EXPECT_EQ(ran.code, 2);
   EXPECT_EQ(ran.out, "");
-  EXPECT_NE(ran.err.find("cudnn: OPBOUND_CUDNN_DETERMINISTIC is '1', expected on or off\n"),
-            std::string::npos)
+  EXPECT_NE(
+      ran.err.find("libopbound_cudnn.so: OPBOUND_CUDNN_DETERMINISTIC is '1', expected on or off\n"),
+      std::string::npos)
       << ran.err;
 }
 

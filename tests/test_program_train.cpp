@@ -56,7 +56,10 @@ class ProgramTrain : public Program {
 TEST_F(ProgramTrain, TrainsAndReports) {
   const Ran ran = opbound("train tiny.toml --log log.jsonl");
   EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_EQ(ran.err, "") << "no terminal, no progress";
+  EXPECT_EQ(ran.err,
+            "opbound: tiny, policy fp32-reproducible, 1 rank on cpu: the report comes at the end, "
+            "--log has each step as it is done\n")
+      << "no terminal, no progress";
   EXPECT_TRUE(ran.out.starts_with("tiny of ")) << ran.out;
   EXPECT_NE(ran.out.find("policy fp32-reproducible, 1 rank of cpu, one rank\n"), std::string::npos)
       << ran.out;
@@ -149,7 +152,7 @@ TEST_F(ProgramTrain, ResumesWhereItStopped) {
 TEST_F(ProgramTrain, ResumingNothingBeginsAndSaysSo) {
   const Ran ran = opbound("train tiny.toml --quiet --checkpoint c --resume");
   EXPECT_EQ(ran.out, hash(""));
-  EXPECT_EQ(ran.err, "opbound: no checkpoint to resume: from the beginning\n");
+  EXPECT_EQ(ran.err, "opbound: no checkpoint to resume in c: from the beginning\n");
 }
 
 // The rate is the same in every step, so that a run may go on to another last step than it had.

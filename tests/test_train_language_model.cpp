@@ -38,6 +38,7 @@ Weights weights_of(Trainer& trainer, const TrainingSpec& spec) {
 
 Weights initial(const TrainingSpec& spec) {
   Trainer trainer(spec, {});
+  trainer.set_initial_weights();
   return weights_of(trainer, spec);
 }
 
@@ -73,6 +74,7 @@ TEST(LanguageModel, NeitherTheCallNorWhatFollowsMatters) {
 TEST(LanguageModel, GivesTheLossOfTheTrainer) {
   const TrainingSpec spec = tiny("fp64");
   Trainer trainer(spec, {});
+  trainer.set_initial_weights();
   std::vector<Tensor> gradients;
   const double loss = trainer.gradients(1, gradients);
 

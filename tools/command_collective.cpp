@@ -101,6 +101,7 @@ int collective_by(const CollectiveOptions& options, const std::string& name) {
   std::vector<Record> records;
   std::string orders, timing, device = "cpu", absence;
   std::unique_ptr<Engine> engine;
+  bool has_failed = false;
   const std::optional<Launched> rank = launched();
   bool is_first = !rank || name == "simulated" || rank->rank == 0;
   try {
@@ -122,8 +123,10 @@ int collective_by(const CollectiveOptions& options, const std::string& name) {
     records = absent(Verdict::skipped, name, e.what());
   } catch (const ProviderFailure& e) {
     records = absent(Verdict::failed, name, e.what());
+    has_failed = true;
+    if (!is_first) std::fprintf(stderr, "opbound: rank %d: %s\n", rank->rank, e.what());
   }
-  if (!is_first) return exit_clean;  // rank 0 tells
+  if (!is_first) return has_failed ? exit_found : exit_clean;  // rank 0 tells
   return write_and_tell(options, records, checks_table(records, Terminal::of(1)) + orders + timing,
                         std::make_unique<Asked>(name, device, absence));
 }
@@ -288,7 +291,7 @@ void add_simulation_options(CLI::App& command, CollectiveOptions& options) {
   command
       .add_option("--lost", options.ranks.lost,
                   "Share of messages lost on their way and sent again")
-      ->check(CLI::Range(0.0, 0.99));
+      ->check(between(0, 0.99));
   CLI::Option* dead_rank =
       command.add_option("--dead-rank", options.ranks.dead_rank, "This rank dies")
           ->type_name("RANK")
@@ -349,7 +352,7 @@ void add_collective(CLI::App& program, Action& chosen) {
       ->add_option("--timeout", options->ranks.seconds,
                    "Give up real ranks where nothing comes for so long; MPI's own collectives wait")
       ->type_name("SECONDS")
-      ->check(CLI::Range(1e-3, 1e6))
+      ->check(between(1e-3, 1e6))
       ->capture_default_str();
   command->add_flag("--reveal", options->reveals,
                     "Find the order in which an all-reduce adds its ranks, by probing it");

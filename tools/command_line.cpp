@@ -1,5 +1,6 @@
 #include "tools/command_line.hpp"
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
@@ -154,7 +155,7 @@ void ProviderOptions::add_to(CLI::App& command) {
   command
       .add_option("--provider-timeout", seconds, "Stop a plug-in that takes longer for one call")
       ->type_name("SECONDS")
-      ->check(CLI::Range(1e-3, 1e6))
+      ->check(between(1e-3, 1e6))
       ->capture_default_str();
   command
       .add_option("--device", device,
@@ -200,15 +201,33 @@ bool lacks_required(const std::vector<std::string>& required, const std::string&
   return lacks;
 }
 
+namespace {
+/// A terminal's, what mpirun, timeout and batch systems send, and a terminal's that is closed.
+constexpr std::array interrupts{SIGINT, SIGTERM, SIGHUP};
+}  // namespace
+
+std::function<std::string(const std::string&)> between(double low, double high) {
+  return [low, high](const std::string& text) {
+    double x = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, x);
+    const bool is_one = error == std::errc{} && stop == end && x >= low && x <= high;
+    return is_one ? std::string()
+                  : fmt::format("'{}', expected a number from {} to {}", text, low, high);
+  };
+}
+
 InterruptNoted::InterruptNoted() {
   interrupted = 0;
   struct sigaction action {};
   action.sa_handler = note_interrupt;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
+  for (const int one : interrupts) sigaction(one, &action, nullptr);
 }
 
-InterruptNoted::~InterruptNoted() { std::signal(SIGINT, SIG_DFL); }
+InterruptNoted::~InterruptNoted() {
+  for (const int one : interrupts) std::signal(one, SIG_DFL);
+}
 
 bool InterruptNoted::has_come() { return interrupted != 0; }
 

@@ -1,6 +1,7 @@
 // What the commands share: finding suites, naming devices, being interrupted.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -65,7 +66,11 @@ bool lacks_required(const std::vector<std::string>& required, const std::string&
 int tell(const std::vector<Record>& records, bool quiet, const std::vector<std::string>& required,
          const std::string& device, std::span<const std::unique_ptr<Provider>> providers);
 
-/// While one lives, SIGINT does not end the program but is noted; a second one ends it.
+/// Checks an option: numbers from low to high; NaN is none of them.
+std::function<std::string(const std::string&)> between(double low, double high);
+
+/// While one lives, SIGINT, SIGTERM and SIGHUP do not end the program but are noted; the same one
+/// again ends it.
 class InterruptNoted {
  public:
   InterruptNoted();

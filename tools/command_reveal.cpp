@@ -229,6 +229,7 @@ void add_reveal(CLI::App& program, Action& chosen) {
       ->capture_default_str();
   command->add_option("--device", o->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--provider-timeout", o->seconds, "Seconds that a plug-in may take to answer")
+      ->check(between(1e-3, 1e6))
       ->capture_default_str();
   command->add_option("--probes", o->probes, "Give up after so many runs of the kernel")
       ->check(CLI::PositiveNumber)

@@ -1,4 +1,6 @@
 // opbound train: a training run of what a file says, on one rank or on many.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -29,7 +31,7 @@ struct Options {
   std::string file, policy, data, device = "cpu", sharding, checkpoints, weights, save_weights, log,
                                   tensors;
   std::string evaluates;
-  std::optional<std::int64_t> steps, micro_batches, sequences;
+  std::optional<std::int64_t> steps, micro_batches, sequences, checkpoint_every;
   std::optional<std::uint64_t> seed;
   bool resumes = false, has_report = true, is_quiet = false;
 };
@@ -58,6 +60,7 @@ void require_file(const std::string& word) {
 /// The file, changed as the flags say.
 TrainingSpec spec_of(const Options& o) {
   require_file(o.file);
+  own_provider(o.device);  // refuses a name that is none
   TrainingSpec spec = read_training(o.file);
   if (!o.policy.empty()) spec.policy = naming("--policy", [&] { return read_policy(o.policy); });
   if (!o.data.empty()) spec.data = o.data;
@@ -66,6 +69,7 @@ TrainingSpec spec_of(const Options& o) {
   spec.sequences = o.sequences.value_or(spec.sequences);
   spec.seed = o.seed.value_or(spec.seed);
   if (!o.checkpoints.empty()) spec.checkpoint_folder = o.checkpoints;
+  spec.checkpoint_every = o.checkpoint_every.value_or(spec.checkpoint_every);
   if (!o.sharding.empty()) {
     spec.sharding = static_cast<Sharding>(
         std::find(shardings.begin(), shardings.end(), o.sharding) - shardings.begin());
@@ -83,12 +87,13 @@ fs::path default_folder(const TrainingSpec& spec) {
 /// Rank 0 of a run tells of it: in a log, in a line of progress, in a report.
 class Teller {
  public:
-  Teller(const Options& options, const TrainingSpec& spec) : options_(options), spec_(spec) {}
+  Teller(const Options& options, const TrainingSpec& spec) : options_(options), spec_(spec) {
+    if (const std::optional<Launched> own = launched()) is_telling_ = own->rank == 0;
+  }
 
   void start(const RunFacts& facts) {
     is_telling_ = facts.rank == 0;
     if (!is_telling_) return;
-    if (!options_.log.empty()) log_.emplace(options_.log);
     RunRecord run;
     run.file = spec_.file.string();
     run.commit = commit;
@@ -98,15 +103,26 @@ class Teller {
     run.parameters = facts.parameters;
     run.data = spec_.data;
     run.data_sha256 = facts.data_sha256;
+    run.first_step = facts.first_step;
     run.spec = json_of(spec_);
     run.providers = {facts.providers.begin(), facts.providers.end()};
     run.environment = own_provider(options_.device)->environment();
+    if (!options_.log.empty()) log_.emplace(options_.log).write(run);
     run_.parts = {std::move(run)};
+    if (facts.first_step > 0 && !options_.is_quiet)
+      note("goes on after step " + std::to_string(facts.first_step));
+    if (!options_.is_quiet && isatty(STDERR_FILENO) == 0)
+      note(spec_.model.name + ", policy " + spec_.policy.name + ", " +
+           std::to_string(facts.rank_count) + (facts.rank_count == 1 ? " rank on " : " ranks on ") +
+           facts.machine + ": the report comes at the end, --log has each step as it is done");
+    if (!options_.is_quiet)
+      progress_.emplace(
+          static_cast<std::uint64_t>(spec_.steps - std::min(spec_.steps, facts.first_step)),
+          "opbound train");
   }
 
   void take(const StepResult& step) {
     if (!is_telling_) return;
-    begin(step.step);
     if (log_) log_->write(step);
     run_.steps.push_back(step);
     time_ms_ += step.time_ms;
@@ -122,7 +138,6 @@ class Teller {
   void end(const TrainResult& result) {
     progress_.reset();
     if (!is_telling_) return;
-    begin(result.steps);
     close({result.is_interrupted ? RunEnd::interrupted : RunEnd::finished, "", result, time_ms_});
     if (!options_.is_quiet && options_.has_report) print(training_report(run_));
     print("hash: " + text_of_hash(result.hash) + "\n");
@@ -130,22 +145,10 @@ class Teller {
 
   void fail(const std::string& reason) {
     progress_.reset();
-    if (is_telling_ && has_begun_) close({RunEnd::failed, reason, {}, time_ms_});
+    if (is_telling_ && !run_.parts.empty()) close({RunEnd::failed, reason, {}, time_ms_});
   }
 
  private:
-  /// The first step says where a resumed run goes on.
-  void begin(std::int64_t step) {
-    if (has_begun_) return;
-    has_begun_ = true;
-    run_.parts.front().first_step = step;
-    if (log_) log_->write(run_.parts.front());
-    if (options_.resumes && step == 0) note("no checkpoint to resume: from the beginning");
-    if (!options_.is_quiet)
-      progress_.emplace(static_cast<std::uint64_t>(std::max<std::int64_t>(spec_.steps - step, 0)),
-                        "opbound train");
-  }
-
   void close(ResultRecord result) {
     if (log_) {
       log_->write(result);
@@ -160,7 +163,7 @@ class Teller {
   std::optional<Progress> progress_;
   LoggedRun run_;
   double time_ms_ = 0;
-  bool is_telling_ = true, has_begun_ = false;
+  bool is_telling_ = true;  ///< rank 0 tells, also what comes before the start
 };
 
 /// `who`: what the messages of a rank that does not tell begin with.
@@ -260,9 +263,13 @@ void add_train(CLI::App& program, Action& chosen) {
       ->capture_default_str();
   command
       ->add_option("--checkpoint", options->checkpoints,
-                   "Folder of checkpoints; without one, only an interrupted run leaves one, in "
-                   "NAME.checkpoints here")
+                   "Folder of checkpoints, written at the end and by --checkpoint-every; without "
+                   "one, only an interrupted run leaves one, in NAME.checkpoints here")
       ->type_name("FOLDER");
+  command
+      ->add_option("--checkpoint-every", options->checkpoint_every, "Write one after so many steps")
+      ->type_name("STEPS")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   CLI::Option* resume =
       command->add_flag("--resume", options->resumes, "Go on from the last good checkpoint");
   command

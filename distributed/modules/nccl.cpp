@@ -109,14 +109,14 @@ const char* communicators_of(std::span<const int> devices, int first_rank, const
   }
   ncclUniqueId told;
   std::copy_n(id, nccl_id_bytes, reinterpret_cast<std::byte*>(told.internal));
-  OPBOUND_TRY(ncclGroupStart());
-  for (std::size_t k = 0; k < devices.size(); ++k) {
-    OPBOUND_TRY(cudaSetDevice(devices[k]));
-    OPBOUND_TRY(
-        ncclCommInitRank(&communicators[k], all_ranks, told, first_rank + static_cast<int>(k)));
-  }
-  OPBOUND_TRY(ncclGroupEnd());
-  return nullptr;
+  return in_group([&]() -> const char* {
+    for (std::size_t k = 0; k < devices.size(); ++k) {
+      OPBOUND_TRY(cudaSetDevice(devices[k]));
+      OPBOUND_TRY(
+          ncclCommInitRank(&communicators[k], all_ranks, told, first_rank + static_cast<int>(k)));
+    }
+    return nullptr;
+  });
 }
 
 const char* start(std::span<const int> devices, int first_rank, int ranks, const std::byte* id) {
@@ -184,11 +184,13 @@ const char* reserve(Local& own, std::size_t bytes, bool is_symmetric) {
 /// Windows of all ranks over their messages, which NCCL's symmetric kernels ask for.
 const char* register_windows() {
   for (int w = 0; w < 2; ++w) {
-    OPBOUND_TRY(ncclGroupStart());
-    for (Local& own : locals)
-      OPBOUND_TRY(ncclCommWindowRegister(own.communicator, w == 0 ? own.message : own.result,
-                                         own.bytes, &own.windows[w], NCCL_WIN_COLL_SYMMETRIC));
-    OPBOUND_TRY(ncclGroupEnd());
+    const char* const told = in_group([&]() -> const char* {
+      for (Local& own : locals)
+        OPBOUND_TRY(ncclCommWindowRegister(own.communicator, w == 0 ? own.message : own.result,
+                                           own.bytes, &own.windows[w], NCCL_WIN_COLL_SYMMETRIC));
+      return nullptr;
+    });
+    OPBOUND_PASS(told);
   }
   for (const Local& own : locals)
     if (own.windows[0] == nullptr || own.windows[1] == nullptr)
@@ -288,11 +290,11 @@ const char* launch_messages(const NcclCall& call, std::span<const cudaStream_t> 
     return launch(
         {call.collective, call.sum, call.ranks, call.count, data, streams, call.is_shared});
   }
-  OPBOUND_TRY(ncclGroupStart());
-  for (std::size_t k = 0; k < locals.size(); ++k)
-    OPBOUND_PASS(launch_library(locals[k], call, moves[k]));
-  OPBOUND_TRY(ncclGroupEnd());
-  return nullptr;
+  return in_group([&]() -> const char* {
+    for (std::size_t k = 0; k < locals.size(); ++k)
+      OPBOUND_PASS(launch_library(locals[k], call, moves[k]));
+    return nullptr;
+  });
 }
 
 const char* run(const NcclCall& call) {

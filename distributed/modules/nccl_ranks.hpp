@@ -72,6 +72,17 @@ const char* failed(ncclResult_t code, const char* call);
     if (const char* error_of_pass = call; error_of_pass != nullptr) return error_of_pass; \
   } while (false)
 
+/// f() between the two ends of a group; the second comes whatever f says.
+template <class F>
+const char* in_group(F f) {
+  OPBOUND_TRY(ncclGroupStart());
+  const char* const told = f();
+  const ncclResult_t ended = ncclGroupEnd();
+  if (told != nullptr) return told;
+  OPBOUND_TRY(ended);
+  return nullptr;
+}
+
 std::optional<ncclDataType_t> type_of(Element e);
 ncclRedOp_t operation_of(all_reduce::Reduction reduction);
 

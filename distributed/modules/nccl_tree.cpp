@@ -144,24 +144,24 @@ class Exchange {
 
   /// Every rank's piece of each other's part goes there.
   const char* exchange(std::int64_t p) {
-    OPBOUND_TRY(ncclGroupStart());
-    for (std::size_t k = 0; k < locals.size(); ++k) {
-      const Local& own = locals[k];
-      if (own.rank >= call_.ranks) continue;
-      const auto mine = static_cast<std::size_t>(piece(own.rank, p).count * width_);
-      for (int step = 1; step < call_.ranks; ++step) {
-        const int to = (own.rank + step) % call_.ranks;
-        const int from = (own.rank + call_.ranks - step) % call_.ranks;
-        const Chunk theirs = piece(to, p);
-        OPBOUND_TRY(ncclSend(message(k, theirs.first),
-                             static_cast<std::size_t>(theirs.count * width_), ncclUint8, to,
-                             own.communicator, stream(k)));
-        OPBOUND_TRY(
-            ncclRecv(place_of(k, p, from), mine, ncclUint8, from, own.communicator, stream(k)));
+    return in_group([&]() -> const char* {
+      for (std::size_t k = 0; k < locals.size(); ++k) {
+        const Local& own = locals[k];
+        if (own.rank >= call_.ranks) continue;
+        const auto mine = static_cast<std::size_t>(piece(own.rank, p).count * width_);
+        for (int step = 1; step < call_.ranks; ++step) {
+          const int to = (own.rank + step) % call_.ranks;
+          const int from = (own.rank + call_.ranks - step) % call_.ranks;
+          const Chunk theirs = piece(to, p);
+          OPBOUND_TRY(ncclSend(message(k, theirs.first),
+                               static_cast<std::size_t>(theirs.count * width_), ncclUint8, to,
+                               own.communicator, stream(k)));
+          OPBOUND_TRY(
+              ncclRecv(place_of(k, p, from), mine, ncclUint8, from, own.communicator, stream(k)));
+        }
       }
-    }
-    OPBOUND_TRY(ncclGroupEnd());
-    return nullptr;
+      return nullptr;
+    });
   }
 
   const char* add(std::size_t k, std::int64_t p) {
@@ -194,24 +194,25 @@ class Exchange {
           cudaStreamWaitEvent(stream(k), locals[k].summed[static_cast<std::size_t>(p % 2)], 0));
     }
     if (call_.collective == Collective::reduce_scatter) return nullptr;
-    OPBOUND_TRY(ncclGroupStart());
-    for (std::size_t k = 0; k < locals.size(); ++k) {
-      const Local& own = locals[k];
-      if (own.rank >= call_.ranks) continue;
-      const Chunk mine = piece(own.rank, p);
-      for (int step = 1; step < call_.ranks; ++step) {
-        const int to = (own.rank + step) % call_.ranks;
-        const int from = (own.rank + call_.ranks - step) % call_.ranks;
-        const Chunk theirs = piece(from, p);
-        OPBOUND_TRY(ncclSend(message(k, mine.first), static_cast<std::size_t>(mine.count * width_),
-                             ncclUint8, to, own.communicator, stream(k)));
-        OPBOUND_TRY(ncclRecv(message(k, theirs.first),
-                             static_cast<std::size_t>(theirs.count * width_), ncclUint8, from,
-                             own.communicator, stream(k)));
+    return in_group([&]() -> const char* {
+      for (std::size_t k = 0; k < locals.size(); ++k) {
+        const Local& own = locals[k];
+        if (own.rank >= call_.ranks) continue;
+        const Chunk mine = piece(own.rank, p);
+        for (int step = 1; step < call_.ranks; ++step) {
+          const int to = (own.rank + step) % call_.ranks;
+          const int from = (own.rank + call_.ranks - step) % call_.ranks;
+          const Chunk theirs = piece(from, p);
+          OPBOUND_TRY(ncclSend(message(k, mine.first),
+                               static_cast<std::size_t>(mine.count * width_), ncclUint8, to,
+                               own.communicator, stream(k)));
+          OPBOUND_TRY(ncclRecv(message(k, theirs.first),
+                               static_cast<std::size_t>(theirs.count * width_), ncclUint8, from,
+                               own.communicator, stream(k)));
+        }
       }
-    }
-    OPBOUND_TRY(ncclGroupEnd());
-    return nullptr;
+      return nullptr;
+    });
   }
 
   const NcclLaunch& call_;
@@ -279,9 +280,11 @@ const char* launch_library(const NcclLaunch& call, std::size_t k) {
 const char* launch(const NcclLaunch& call) {
   if (adds(call.collective) && call.sum.is_in_tree) return launch_tree(call);
   if (call.ranks > 1) {
-    OPBOUND_TRY(ncclGroupStart());
-    for (std::size_t k = 0; k < locals.size(); ++k) OPBOUND_PASS(launch_library(call, k));
-    OPBOUND_TRY(ncclGroupEnd());
+    const char* const told = in_group([&]() -> const char* {
+      for (std::size_t k = 0; k < locals.size(); ++k) OPBOUND_PASS(launch_library(call, k));
+      return nullptr;
+    });
+    OPBOUND_PASS(told);
   }
   if (!adds(call.collective) || call.sum.divisor == 0) return nullptr;
   for (std::size_t k = 0; k < locals.size(); ++k) {  // a mean that divides after

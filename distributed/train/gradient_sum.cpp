@@ -5,13 +5,13 @@
 
 namespace opbound::train {
 
-GradientSum::GradientSum(const TrainingSpec& spec, const Layout& layout, bool is_sharded,
-                         Collectives& ranks, Machine& machine)
+GradientSum::GradientSum(const TrainingSpec& spec, const Layout& layout, Collectives& ranks,
+                         Machine& machine)
     : spec_(spec),
       layout_(layout),
       ranks_(ranks),
       machine_(machine),
-      is_sharded_(is_sharded),
+      is_sharded_(is_sharded(spec.sharding)),
       element_(element_of(spec.policy.gradient)) {
   const std::int32_t size = ranks.size(), rank = ranks.rank();
   if (const auto refusal = reproducible_refusal(spec.micro_batches, size); !refusal.empty())
@@ -19,7 +19,7 @@ GradientSum::GradientSum(const TrainingSpec& spec, const Layout& layout, bool is
                      std::to_string(spec.micro_batches) + " on " + std::to_string(size) + " ranks",
                      std::string(refusal));
   share_ = share_of(spec.micro_batches, size, rank);
-  if (is_sharded)
+  if (is_sharded_)
     for (const Unit& unit : layout.units()) pieces_.push_back(unit.all);
   else
     pieces_.push_back({0, layout.count()});
@@ -30,11 +30,14 @@ GradientSum::GradientSum(const TrainingSpec& spec, const Layout& layout, bool is
       trees_.emplace_back(ranks, reducer(spec.policy.gradient), piece.count());
     slots = static_cast<std::size_t>(trees_.front().slot_count());
   }
-  for (std::size_t s = 0; s < slots; ++s) slots_.push_back(machine.allocate(bytes));
+  for (std::size_t s = 0; s < slots; ++s) {
+    slots_.push_back(machine.allocate(bytes));
+    if (size > 1) ranks.share(slots_.back(), bytes);
+  }
   const Format wire = spec.policy.reduction;
   if (!spec.policy.reproducible_sum && wire != spec.policy.gradient && size > 1)
     wire_ = machine.allocate(layout.count() * bytes_of(element_of(wire)));
-  mean_ = is_sharded ? machine.allocate(bytes / size) : slots_.front();
+  mean_ = is_sharded_ ? machine.allocate(bytes / size) : slots_.front();
 }
 
 GradientSum::~GradientSum() = default;

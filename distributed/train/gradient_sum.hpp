@@ -19,20 +19,23 @@ namespace opbound::train {
 
 class GradientSum {
  public:
-  /// `is_sharded`: this rank keeps its part of every unit, not the whole. Throws InputError where
-  /// the ranks cannot have the policy's sum.
-  GradientSum(const TrainingSpec& spec, const Layout& layout, bool is_sharded, Collectives& ranks,
-              Machine& machine);
+  /// Where the spec's sharding says so, this rank keeps its part of every unit, not the whole. The
+  /// machine's memory has to last until the ranks are gone. Throws InputError where the ranks
+  /// cannot have the policy's sum.
+  GradientSum(const TrainingSpec& spec, const Layout& layout, Collectives& ranks, Machine& machine);
   ~GradientSum();
 
   /// The micro-batches of a step that are this rank's: [first, first + count).
   const Share& share() const { return share_; }
 
+  // Of a step: begin; next and take for each micro-batch of the share; finish.
   void begin();
-  /// A flat array for the next micro-batch's gradient, of zeros between the parameters.
+  /// A flat array in the policy's gradient format for the next micro-batch's gradient, of zeros
+  /// between the parameters.
   std::byte* next() const;
   void take();
-  /// Starts what is left to be added. The mean lies in `mean` when it is done.
+  /// Starts what is left to be added; the machine's later calls find the mean in `mean`. Throws
+  /// ProviderFailure where the ranks do.
   void finish();
   /// Of all parameters, or range after range of what is owned.
   std::byte* mean() const { return mean_; }

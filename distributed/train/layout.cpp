@@ -37,12 +37,6 @@ Layout::Layout(std::vector<ParameterSpec> parameters)
   }
 }
 
-Range Layout::chunk(std::size_t unit, std::int64_t chunk) const {
-  const Range& all = units_[unit].all;
-  const std::int64_t each = all.count() / chunks_of_a_unit;
-  return {all.begin + chunk * each, all.begin + (chunk + 1) * each};
-}
-
 Range Layout::owned(std::size_t unit, std::int64_t rank, std::int64_t ranks) const {
   const Range& all = units_[unit].all;
   return {all.begin + all.count() * rank / ranks, all.begin + all.count() * (rank + 1) / ranks};

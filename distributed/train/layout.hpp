@@ -38,9 +38,7 @@ class Layout {
   const std::vector<Unit>& units() const { return units_; }
   std::int64_t count() const { return count_; }
 
-  /// Chunks of every unit, [0, chunks_of_a_unit) cut evenly among ranks, a power of two.
-  Range chunk(std::size_t unit, std::int64_t chunk) const;
-  /// What a rank of so many owns of a unit.
+  /// What a rank of so many, a power of two, owns of a unit.
   Range owned(std::size_t unit, std::int64_t rank, std::int64_t ranks) const;
 
  private:

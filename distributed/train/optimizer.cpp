@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/hash.hpp"
+
 namespace opbound::train {
 namespace {
 
@@ -228,7 +230,8 @@ void OptimizerStep::run(double lr, std::int64_t update, double loss_scale, Colle
     ranks.all_gather(r.scalars + 3 * scalar_bytes, r.norms, r.compute(), r.machine.stream());
   r.update_program->set("adamw", "lr", lr);
   r.update_program->set("adamw", "step", update);
-  r.update_program->set("adamw", "seed", static_cast<std::int64_t>(r.spec.seed * 1000003 + update));
+  r.update_program->set("adamw", "seed",
+                        static_cast<std::int64_t>(element_hash(update, r.spec.seed) >> 1));
   r.update_program->run(0);
 }
 

@@ -1,5 +1,5 @@
-// What follows the gradients: their norm, the loss scale taken off, clipping, AdamW and the copies
-// that the model's calls read. All of it calls of ops, over one flat array of parameters.
+// What follows the gradients: their norm, the loss scale taken off, clipping and AdamW. All of it
+// calls of ops, over one flat array of parameters.
 //
 //   norm = |g| / scale,  u = g / scale,  c = u min(1, clip / (norm + eps)),  w, m, v by AdamW
 //

@@ -178,10 +178,12 @@ void read_into(const TomlTable& table, Policy& policy) {
   };
   format("master", policy.master);
   format("gradient", policy.gradient);
+  flag("reproducible_sum", policy.reproducible_sum);
   format("reduction", policy.reduction);
+  if (const TomlValue* v = table.find("reduction"); v != nullptr && policy.reproducible_sum)
+    v->refuse("a reduction beside reproducible_sum", "the format of `gradient`, which travels");
   format("stored_input", policy.stored_input);
   flag("stochastic", policy.stochastic);
-  flag("reproducible_sum", policy.reproducible_sum);
   if (policy.stochastic && policy.master.bits() > 16)
     (table.find("stochastic") != nullptr ? table.at("stochastic") : table.at("master"))
         .refuse("stochastic rounding of " + std::string(name_of(policy.master)),

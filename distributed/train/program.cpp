@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ops/hash.hpp"
+#include "ops/set_attribute.hpp"
 #include "reports/error.hpp"
 
 namespace opbound::train {
@@ -136,7 +137,7 @@ const Provider& checked(const Provider& provider, const Step& step) {
 
 Program::Program(const Tape& tape, Machine& machine, const Address& address,
                  ProviderTable& providers, std::byte* gradients)
-    : tape_(&tape), machine_(&machine), gradients_base_(gradients) {
+    : machine_(&machine), gradients_base_(gradients) {
   const Placement placement = place_temporaries(tape);
   arena_bytes_ = placement.arena_bytes;
   std::byte* const arena = machine.allocate(arena_bytes_);
@@ -186,24 +187,21 @@ void Program::run(std::uint64_t random_key, const Enter& enter) {
     before = bound.step;
     if (bound.step->site >= 0) {
       const std::uint64_t seed = element_hash(bound.step->site, random_key) >> 1;
-      for (const AttributeSpec& a : bound.step->spec.op->attributes)
-        if (a.name == "seed") a.set(bound.call.attributes, static_cast<std::int64_t>(seed));
+      set_attribute(*bound.step->spec.op, bound.call.attributes, "seed",
+                    static_cast<std::int64_t>(seed));
     }
     machine_->run(*bound.provider, *bound.step->spec.op, bound.call);
   }
 }
 
 void Program::set(std::string_view op, std::string_view attribute, const AttributeValue& value) {
+  bool is_called = false;
   for (Bound& bound : calls_) {
     if (bound.step->spec.op->name != op) continue;
-    for (const AttributeSpec& a : bound.step->spec.op->attributes)
-      if (a.name == attribute)
-        detail::require(a.set(bound.call.attributes, value), "an attribute takes such a value");
+    set_attribute(*bound.step->spec.op, bound.call.attributes, attribute, value);
+    is_called = true;
   }
-}
-
-const std::byte* Program::address(const Ref& r) const {
-  return base_[static_cast<std::size_t>(r.value)];
+  detail::require(is_called, "a program calls the op whose attribute is set");
 }
 
 }  // namespace opbound::train

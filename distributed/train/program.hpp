@@ -65,8 +65,6 @@ class Program {
   void set(std::string_view op, std::string_view attribute, const AttributeValue& value);
 
   std::int64_t arena_bytes() const { return arena_bytes_; }
-  /// Where a temporary of the tape lies while it is alive.
-  const std::byte* address(const Ref& r) const;
 
  private:
   struct Bound {
@@ -75,7 +73,6 @@ class Program {
     Call call;
   };
 
-  const Tape* tape_;
   Machine* machine_;
   std::vector<Bound> calls_;
   std::vector<std::byte*> base_;         ///< by value

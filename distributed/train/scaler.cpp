@@ -1,6 +1,6 @@
 #include "distributed/train/scaler.hpp"
 
-#include "ops/op.hpp"
+#include "ops/set_attribute.hpp"
 
 namespace opbound::train {
 
@@ -23,14 +23,10 @@ void LossScaler::update(bool found_inf) {
   const Op& op = *find_op("loss_scaler");
   Call call;
   call.attributes = op.default_attributes;
-  const auto set = [&](std::string_view name, const AttributeValue& value) {
-    for (const AttributeSpec& a : op.attributes)
-      if (a.name == name) detail::require(a.set(call.attributes, value), "such an attribute");
-  };
-  set("init_scale", scale_);
-  set("growth_factor", growth_factor_);
-  set("backoff_factor", backoff_factor_);
-  set("growth_interval", growth_interval_ - tracker_);
+  set_attribute(op, call.attributes, "init_scale", scale_);
+  set_attribute(op, call.attributes, "growth_factor", growth_factor_);
+  set_attribute(op, call.attributes, "backoff_factor", backoff_factor_);
+  set_attribute(op, call.attributes, "growth_interval", growth_interval_ - tracker_);
   call.sizes[0] = 1;
   Tensor found(Element::boolean, {1}), scale(fp32, {1}), tracker(Element::int64, {1});
   found.set(0, found_inf ? 1 : 0);

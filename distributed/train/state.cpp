@@ -54,11 +54,18 @@ Arrays allocated(const TrainingSpec& spec, const Layout& layout, const Collectiv
 
 fs::path ready_text() { return fs::path("training") / "text.txt"; }
 
-void require_shardable(const TrainingSpec& spec, std::int32_t ranks) {
-  const bool is_power = (ranks & (ranks - 1)) == 0;
-  if (is_sharded(spec.sharding) && (!is_power || ranks > chunks_of_a_unit))
-    throw InputError("sharding", std::to_string(ranks) + " ranks",
-                     "1, 2, 4, ... to " + std::to_string(chunks_of_a_unit));
+/// The ranks that the launcher started, or those that the caller has.
+std::unique_ptr<Collectives> joined(const TrainingSpec& spec, const TrainOptions& options) {
+  std::unique_ptr<Collectives> ranks;
+  if (options.join)
+    ranks = options.join();
+  else
+    ranks =
+        options.device == "cpu" ? join_ranks() : join_device_ranks(device_number(options.device));
+  if (is_sharded(spec.sharding) && ranks->size() > chunks_of_a_unit)
+    throw InputError("sharding", std::to_string(ranks->size()) + " ranks",
+                     "at most " + std::to_string(chunks_of_a_unit));
+  return ranks;
 }
 
 }  // namespace
@@ -86,7 +93,7 @@ int device_number(const std::string& device) {
 
 Trainer::State::State(const TrainingSpec& s, const TrainOptions& options)
     : spec(s),
-      ranks(join_ranks(options.device != "cpu")),
+      ranks(joined(spec, options)),
       machine(machine_for(options.device, *ranks)),
       providers(machine->own(), options.make_provider),
       layout(parameters_of(spec.model)),
@@ -94,11 +101,10 @@ Trainer::State::State(const TrainingSpec& s, const TrainOptions& options)
       sampler(text, sampling_of(spec)),
       tape(recorded(spec, refs, upstream)),
       arrays(allocated(spec, layout, *ranks, *machine)),
-      sum(spec, layout, is_sharded(spec.sharding), *ranks, *machine),
+      sum(spec, layout, *ranks, *machine),
       optimizer(spec, layout, arrays.owned, ranks->size(), *machine),
       weights(spec, layout, arrays.master, *ranks, *machine),
       scaler(spec.policy) {
-  require_shardable(spec, ranks->size());
   const std::int64_t ids = rows() * bytes_of(Element::int64);
   std::int64_t places = 0;
   if (refs.positions.exists()) places = refs.positions.count();
@@ -122,6 +128,7 @@ Trainer::State::State(const TrainingSpec& s, const TrainOptions& options)
     if (value == refs.targets.value) return targets;
     if (value == upstream.value) return inputs;
     if (value == refs.loss.value) return inputs + slot_bytes;
+    detail::require(value == refs.positions.value, "every value of the tape has a place");
     return positions;
   };
   program = std::make_unique<Program>(tape, *machine, address, providers, sum.first());
@@ -133,8 +140,7 @@ Trainer::State::State(const TrainingSpec& s, const TrainOptions& options)
            ranks->rank(),
            ranks->size(),
            0};
-  for (const ParameterSpec& p : layout.parameters())
-    facts.parameters += Tensor(Element::boolean, p.shape).count();
+  facts.parameters = parameter_count(spec.model);
 }
 
 void Trainer::State::write_upstream() {

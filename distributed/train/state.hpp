@@ -28,6 +28,10 @@ struct Arrays {
 
 struct Trainer::State {
   State(const TrainingSpec& s, const TrainOptions& options);
+  /// Ranks may read one another's memory until they are gone, so they go first.
+  ~State() { ranks.reset(); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
   TrainingSpec spec;
   std::unique_ptr<Collectives> ranks;

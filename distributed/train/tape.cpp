@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "distributed/train/cast_call.hpp"
+#include "ops/set_attribute.hpp"
 
 namespace opbound::train {
 namespace {
@@ -76,13 +77,10 @@ CaseSpec Tape::spec_of(const Place& place, std::string_view op, Extents sizes,
   spec.name = place.part;
   spec.precision = place.precision.value_or(rule.precision);
   spec.attributes = spec.op->default_attributes;
-  const auto set = [&](std::string_view name, const AttributeValue& value) {
-    for (const AttributeSpec& a : spec.op->attributes)
-      if (a.name == name && a.set(spec.attributes, value)) return;
-    detail::require(false, "a call sets attributes that its op has");
-  };
-  for (const auto& [name, value] : rule.attributes) set(name, value);
-  for (const auto& [name, value] : attributes) set(name, value);
+  for (const auto& [name, value] : rule.attributes)
+    set_attribute(*spec.op, spec.attributes, name, value);
+  for (const auto& [name, value] : attributes)
+    set_attribute(*spec.op, spec.attributes, name, value);
   spec.variant = rule.variant.empty() ? spec.op->default_variant(spec.attributes)
                                       : spec.op->variant_named(rule.variant);
   detail::require(spec.variant >= 0, "a policy names variants that its op has");

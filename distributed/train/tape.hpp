@@ -64,7 +64,6 @@ struct Step {
   std::string provider;      ///< empty: own
   int layer = -1;
   int site = -1;  ///< place among the calls that draw random numbers; -1: this one draws none
-  bool is_recomputed = false;
 };
 
 class Tape {
@@ -87,8 +86,6 @@ class Tape {
   const std::vector<Value>& values() const { return values_; }
   const Value& value_of(const Ref& r) const { return values_[static_cast<std::size_t>(r.value)]; }
   const std::vector<Step>& steps() const { return steps_; }
-  /// Calls that draw random numbers.
-  int sites() const { return sites_; }
 
   Ref hold(Value value);
 

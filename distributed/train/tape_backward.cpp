@@ -126,12 +126,10 @@ void Tape::recompute(const Segment& segment, Gradients& gradients) {
     if (kept.value == x) continue;
     const Format format = format_of(values_[static_cast<std::size_t>(x)].element);
     again[x] = stored(kept, format, steps_[segment.first].layer).value;
-    steps_.back().is_recomputed = true;
   }
   const std::size_t begin = steps_.size();
   for (std::size_t i = segment.first; i < segment.last; ++i) {
     Step copy = steps_[i];
-    copy.is_recomputed = true;
     const auto& tensors = copy.spec.op->forward.tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       Ref& r = copy.tensors[t];
@@ -182,7 +180,6 @@ void Tape::differentiate_step(const Step& step, Gradients& gradients) {
   detail::require(op.backward.has_value(), "an op of a model has a backward pass");
   Step back = step;
   back.spec.direction = Direction::backward_local;
-  back.is_recomputed = false;
   back.tensors.clear();
   for (const TensorSpec& tensor : op.backward->tensors) {
     if (!op.has_tensor(step.spec.attributes, tensor.name)) {

@@ -1,7 +1,9 @@
 // A run from its first step to its last: what a trainer does in between is trainer.cpp.
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <fstream>
+#include <cerrno>
+#include <cstring>
 
 #include "distributed/train/checkpoint.hpp"
 #include "distributed/train/log.hpp"
@@ -72,9 +74,13 @@ bool Trainer::resume(const std::filesystem::path& folder,
   const std::optional<Checkpoint> found = CheckpointFolder(folder).newest(refused);
   for (const std::string& line : refused)
     if (on_note) on_note(line);
+  if (!found && !refused.empty())
+    throw InputError(folder.string(), "no checkpoint that is good",
+                     "one, or a run without --resume");
   if (!found) return false;
   const nlohmann::json own = identity_of(s.spec, s.facts);
-  const nlohmann::json run = found->metadata.value("run", nlohmann::json::object());
+  const nlohmann::json& told = found->metadata;
+  const nlohmann::json run = told.contains("run") ? told["run"] : nlohmann::json();
   if (run != own)
     throw InputError(folder.string(),
                      "a checkpoint of another run: '" + difference(own, run) + "' is not the same",
@@ -92,7 +98,6 @@ bool Trainer::resume(const std::filesystem::path& folder,
     }
     s.scatter(tensors, arrays[a]);
   }
-  const nlohmann::json& told = found->metadata;
   const auto is_number = [&](const char* key) {
     return told.contains(key) && told[key].is_number();
   };
@@ -150,20 +155,52 @@ void require_fresh(const std::filesystem::path& folder) {
   std::vector<std::string> refused;
   if (CheckpointFolder(folder).newest(refused) || !refused.empty())
     throw InputError(folder.string(), "checkpoints of an earlier run",
-                     "--resume to go on from them, or a folder without any");
+                     "--resume to go on from them, --checkpoint with another folder, or none of "
+                     "them there");
+}
+
+/// What a run writes at its end can be written: asked before hours are spent.
+void require_writable(const std::filesystem::path& folder, const std::string& what) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed || access(folder.c_str(), W_OK) != 0)
+    throw InputError(what,
+                     folder.string() + ": " + (failed ? failed.message() : std::strerror(errno)),
+                     "a folder that can be written");
+}
+
+void require_outputs(const TrainOptions& options) {
+  if (!options.checkpoint_folder.empty())
+    require_writable(options.checkpoint_folder, "checkpoints");
+  const std::filesystem::path& file = options.save_weights;
+  if (!file.empty()) require_writable(file.has_parent_path() ? file.parent_path() : ".", "weights");
+  const bool is_lost = options.checkpoint_folder.empty() && !options.interrupt_folder.empty() &&
+                       access(".", W_OK) != 0;
+  if (is_lost && options.on_note)
+    options.on_note("nothing can be written here: an interrupt would lose the run");
 }
 
 }  // namespace
 
 TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
-  if (!options.resume) {
-    require_fresh(options.checkpoint_folder);
-    require_fresh(options.interrupt_folder);
-  }
+  if (!options.resume)
+    require_fresh(options.checkpoint_folder.empty() ? options.interrupt_folder
+                                                    : options.checkpoint_folder);
+  require_outputs(options);
   Trainer trainer(spec, options);
-  if (options.on_start) options.on_start(trainer.facts());
-  if (!options.weights.empty()) load_weights(trainer, spec, options.weights);
-  if (options.resume) trainer.resume(options.checkpoint_folder, options.on_note);
+  const bool goes_on = options.resume && trainer.resume(options.checkpoint_folder, options.on_note);
+  if (options.resume && !goes_on && options.on_note)
+    options.on_note("no checkpoint to resume in " + options.checkpoint_folder.string() +
+                    ": from the beginning");
+  if (!goes_on) {
+    if (options.weights.empty())
+      trainer.set_initial_weights();
+    else
+      load_weights(trainer, spec, options.weights);
+  }
+  RunFacts facts = trainer.facts();
+  facts.first_step = trainer.steps_done();
+  if (options.on_start) options.on_start(facts);
   TrainResult result;
   bool is_first = true;
   std::int64_t saved = -1;
@@ -187,10 +224,10 @@ TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
     if (spec.checkpoint_every > 0 && trainer.steps_done() % spec.checkpoint_every == 0) save();
   }
   save();
-  const std::vector<Tensor> weights = trainer.weights();
+  std::vector<Tensor> weights = trainer.weights();
   if (!options.save_weights.empty() && trainer.facts().rank == 0)
     save_weights(spec, weights, options.save_weights);
-  result.hash = trainer.hash();
+  result.hash = hash_of(weights);
   result.steps = trainer.steps_done();
   result.allocated_bytes = trainer.allocated_bytes();
   result.arena_bytes = trainer.arena_bytes();

@@ -13,32 +13,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::uint64_t hash_of(const std::vector<Tensor>& tensors) {
+}  // namespace
+
+std::uint64_t hash_of(std::span<Tensor> weights) {
   std::uint64_t hash = 0;
   std::int64_t at = 0;
-  for (const Tensor& t : tensors) {
-    Tensor copy = t;
-    const TensorView view = copy.view();
+  for (Tensor& t : weights) {
+    const TensorView view = t.view();
     for (std::int64_t i = 0; i < t.count(); ++i)
       hash += element_hash(at++, canonical_bits(view, i));
   }
   return hash;
 }
 
-}  // namespace
-
 Trainer::Trainer(const TrainingSpec& spec, const TrainOptions& options)
-    : state_(std::make_unique<State>(spec, options)) {
-  std::vector<Tensor> initial;
-  for (const ParameterSpec& p : state_->layout.parameters()) {
-    Tensor t(spec.policy.master, p.shape);
-    std::vector<double> values(static_cast<std::size_t>(t.count()));
-    fill_initial(p, spec.seed, values);
-    for (std::size_t i = 0; i < values.size(); ++i) t.set(static_cast<std::int64_t>(i), values[i]);
-    initial.push_back(std::move(t));
-  }
-  set_weights(initial);
-}
+    : state_(std::make_unique<State>(spec, options)) {}
 
 Trainer::~Trainer() = default;
 
@@ -119,6 +108,16 @@ bool Trainer::any(bool here) {
   return false;
 }
 
-std::uint64_t Trainer::hash() { return hash_of(weights()); }
+void Trainer::set_initial_weights() {
+  std::vector<Tensor> initial;
+  for (const ParameterSpec& p : state_->layout.parameters()) {
+    Tensor t(state_->spec.policy.master, p.shape);
+    std::vector<double> values(static_cast<std::size_t>(t.count()));
+    fill_initial(p, state_->spec.seed, values);
+    for (std::size_t i = 0; i < values.size(); ++i) t.set(static_cast<std::int64_t>(i), values[i]);
+    initial.push_back(std::move(t));
+  }
+  set_weights(initial);
+}
 
 }  // namespace opbound::train

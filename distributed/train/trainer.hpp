@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "distributed/collectives.hpp"
 #include "distributed/train/program.hpp"
 #include "distributed/train/training_spec.hpp"
 #include "ops/tensor.hpp"
@@ -30,10 +32,12 @@ struct RunFacts {
   std::string data_sha256, ranks, machine;
   std::vector<std::pair<std::string, std::string>> providers;  ///< name and version
   std::int64_t rank = 0, rank_count = 1, parameters = 0;
+  std::int64_t first_step = 0;  ///< above 0: resumed
 };
 
 struct TrainOptions {
-  std::string device = "cpu";  ///< or cuda, cuda:N
+  std::string device = "cpu";                          ///< or cuda, cuda:N
+  std::function<std::unique_ptr<Collectives>()> join;  ///< the ranks; none: those of the launcher
   std::filesystem::path checkpoint_folder;
   std::filesystem::path interrupt_folder;  ///< where a run that shall stop leaves one, if not there
   bool resume = false;
@@ -41,7 +45,7 @@ struct TrainOptions {
   std::filesystem::path save_weights;  ///< where the final ones go
   std::filesystem::path tensors;       ///< a folder for a file of each step's StepTensors
   MakeProvider make_provider;          ///< of what a policy names beside "own"
-  std::function<void(const RunFacts&)> on_start;
+  std::function<void(const RunFacts&)> on_start;  ///< before the first step
   std::function<void(const StepResult&)> on_step;
   std::function<bool()> should_stop;
   std::function<void(const std::string&)> on_note;  ///< one line: a checkpoint that was refused
@@ -63,10 +67,13 @@ struct StepTensors {
   Tensor tokens, targets;        ///< int64 [micro_batches, sequences, context]
 };
 
+/// Of tensors one after the other: the sum of their elements' hashes.
+std::uint64_t hash_of(std::span<Tensor> weights);
+
 /// One rank's training. Every rank makes the same calls.
 class Trainer {
  public:
-  /// Makes initial weights. Throws InputError, Unavailable or ProviderFailure.
+  /// All weights are 0 until they are set. Throws InputError, Unavailable or ProviderFailure.
   Trainer(const TrainingSpec& spec, const TrainOptions& options);
   ~Trainer();
   Trainer(const Trainer&) = delete;
@@ -85,7 +92,7 @@ class Trainer {
   /// Master weights in the order of parameters_of.
   std::vector<Tensor> weights();
   void set_weights(const std::vector<Tensor>& weights);
-  std::uint64_t hash();
+  void set_initial_weights();
   /// Is it so on any rank?
   bool any(bool here);
 

@@ -17,6 +17,9 @@ enum class Sharding : std::uint8_t { dp, fsdp, zero3_fp32, zero3_offload };
 inline constexpr std::array<std::string_view, 4> sharding_names{"dp", "fsdp", "zero3-fp32",
                                                                 "zero3-offload"};
 
+/// Does it leave each rank a part of the parameters?
+constexpr bool is_sharded(Sharding s) { return s != Sharding::dp; }
+
 /// lr(step): linear over `warmup_steps`, then a cosine down to `final_share` of it at the last
 /// step.
 struct Schedule {

@@ -58,7 +58,4 @@ class WeightStore {
   std::vector<std::size_t> there_;            ///< which unit is in it
 };
 
-/// Does the sharding leave each rank a part of the parameters?
-constexpr bool is_sharded(Sharding s) { return s != Sharding::dp; }
-
 }  // namespace opbound::train

@@ -133,7 +133,7 @@ struct DeviceOf {
         for (int step = 0; step < 3; ++step) {
           const std::int64_t rows = Check::rows_of(c.sizes, step);
           detail::device_quick_step<Check><<<cuda::grid_of(rows), team_width>>>(
-              problem, bind(c.forward), sums, seed, step, rows);
+              problem, opbound::bind(c.forward), sums, seed, step, rows);
           OPBOUND_CUDA_CHECK(cudaGetLastError());
         }
         const std::int64_t rows = c.sizes[0];
@@ -167,7 +167,7 @@ struct DeviceOf {
         const std::int64_t count = Certified::unpacked(c.sizes);
         const cuda::Memory operands = cuda::memory_for<double>(count);
         detail::device_unpack<Certified><<<cuda::grid_of((count + 255) / 256), 256>>>(
-            problem, bind(c.forward), operands.template as<double>(), count);
+            problem, opbound::bind(c.forward), operands.template as<double>(), count);
         OPBOUND_CUDA_CHECK(cudaGetLastError());
         const auto output = static_cast<std::size_t>(Part::outputs[0]);
         detail::device_certified<Certified><<<cuda::grid_of(blocks), Certified::threads>>>(
@@ -219,7 +219,7 @@ struct DeviceOf {
   static void run_pass(const Call& c, std::span<const TensorView> views) {
     if (views.empty()) return;
     detail::with_compute_type(c.compute, [&]<class T>() {
-      const PlainIo<T> io{bind(views)};
+      const PlainIo<T> io{opbound::bind(views)};
       const Problem<Op> problem = detail::problem_of<Op>(c, c.variant);
       detail::for_each_part<Pass>(
           [&]<class Part>() { detail::launch_fastest<Part, Pass, T>(problem, io); });
@@ -253,7 +253,7 @@ struct DeviceOf {
   static void bound_pass(const Call& c, std::span<const TensorView> views,
                          std::span<const DeviceBound> to, std::span<const DeviceBound> saved) {
     Held held;
-    TrackedIo<T, Own> io{bind(views), {}};
+    TrackedIo<T, Own> io{opbound::bind(views), {}};
     TheoremIo theorem{io.tensors, {}, {}};
     for (std::size_t t = 0; t < views.size(); ++t) {
       const TensorSpec& spec = Pass::tensors[t];
@@ -292,7 +292,7 @@ struct DeviceOf {
                           std::span<CertifiedDouble* const> keep,
                           std::span<CertifiedDouble* const> saved) {
     Held held;
-    ReferenceIo<CertifiedDouble> io{bind(views), {}, {}, {}, {}};
+    ReferenceIo<CertifiedDouble> io{opbound::bind(views), {}, {}, {}, {}};
     for (std::size_t t = 0; t < views.size(); ++t) {
       const TensorSpec& spec = Pass::tensors[t];
       if (spec.role == Role::scratch) {

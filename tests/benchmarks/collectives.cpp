@@ -26,7 +26,7 @@ void check(cudaError_t code) {
 
 /// What every benchmark needs; made once, since ranks meet once.
 struct Setting {
-  std::unique_ptr<Collectives> ranks = join_ranks(true);
+  std::unique_ptr<Collectives> ranks = join_device_ranks(0);
   void* shared = nullptr;
   void* own = nullptr;
   cudaStream_t stream = nullptr;
