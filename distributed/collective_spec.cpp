@@ -14,8 +14,9 @@ Reducer reducer_of(const CaseSpec& spec) {
 
 Schedule schedule_of(const CollectiveSpec& c) {
   const auto a = from_bytes<all_reduce::Attributes>(c.spec.attributes);
-  return {c.collective, c.order, static_cast<std::int32_t>(c.spec.sizes[0]),
-          static_cast<std::int32_t>(a.group)};
+  const std::int64_t ranks = c.spec.sizes[0];
+  return {c.collective, c.order, static_cast<std::int32_t>(ranks),
+          static_cast<std::int32_t>(std::min(a.group, ranks))};
 }
 
 Record described(const CollectiveSpec& c, Engine& engine, std::string part) {

@@ -24,6 +24,12 @@ void require_format(const Reducer& reducer, int order, const Collectives& ranks)
                      wanted);
 }
 
+/// Elements come as they are, so a mean can be divided at its end only.
+constexpr const char* after = "a mean that divides after it adds";
+bool divides_before(const Reducer& reducer) {
+  return reducer.is_mean() && reducer.divides == all_reduce::Divides::before;
+}
+
 void require_shards(std::int64_t count, std::int32_t size) {
   detail::require(count >= 0 && count % size == 0, "a count that is a multiple of the ranks");
 }
@@ -44,14 +50,15 @@ class HostCollectives final : public Collectives {
 
   std::string refusal_of(const Reducer& reducer, int order) const override {
     if (reducer.wire.kind == Kind::tf32) return "a format that is stored";
-    if (order == all_reduce::any_order) return "";
+    if (divides_before(reducer)) return after;
+    if (order == all_reduce::any_order || size() == 1) return "";
     return std::string(refusal({Collective::all_reduce, order, size()}));
   }
 
   void all_reduce(void* data, std::int64_t count, const Reducer& reducer, int order,
                   void*) override {
     require_format(reducer, order, *this);
-    if (is_in_tree(order)) {
+    if (is_in_tree(order) || size() == 1) {
       reduce_shards(data, count, reducer);
       gather_shards(data, count, bytes_of(element_of(reducer.wire)));
       return;
@@ -202,6 +209,7 @@ class DeviceCollectives final : public Collectives {
 
   std::string refusal_of(const Reducer& reducer, int order) const override {
     const bool is_in_tree = order == all_reduce::balanced_tree;
+    if (divides_before(reducer)) return after;
     if (!is_in_tree && order != all_reduce::any_order)
       return "balanced_tree, or any order, which is NCCL's";
     if (is_in_tree && !is_power(size())) return "a power of two of ranks";

@@ -1,5 +1,7 @@
 #include "distributed/engine_provider.hpp"
 
+#include <algorithm>
+
 namespace opbound {
 
 void EngineProvider::run(const Op& op, const Call& call) const {
@@ -10,8 +12,9 @@ void EngineProvider::run(const Op& op, const Call& call) const {
                    y = call.forward[all_reduce::forward::y];
   const Format output = format_of(y.element);
   const Reducer reducer = reducer_of(a, call.compute, output, call.sizes[0]);
-  const Schedule schedule{Collective::all_reduce, order_, engine_.ranks(),
-                          static_cast<std::int32_t>(a.group)};
+  const Schedule schedule{
+      Collective::all_reduce, order_, engine_.ranks(),
+      static_cast<std::int32_t>(std::min<std::int64_t>(a.group, engine_.ranks()))};
   const std::int64_t n = call.sizes[1];
   Buffers buffers;
   for (std::int32_t k = 0; k < engine_.local_ranks(); ++k) {

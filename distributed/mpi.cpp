@@ -23,7 +23,10 @@ class Mpi {
   Mpi& operator=(const Mpi&) = delete;
   /// Other ranks wait for one whose transport broke: it takes them with it.
   ~Mpi() {
-    if (is_broken_) transport_.abort(1);
+    if (is_broken_) {
+      std::fprintf(stderr, "opbound: mpi: %s\n", reason_.c_str());  // nobody can after abort
+      transport_.abort(1);
+    }
     if (const char* error = transport_.finish()) std::fprintf(stderr, "opbound: %s\n", error);
   }
 
@@ -36,12 +39,14 @@ class Mpi {
   void require(const char* error) {
     if (error == nullptr) return;
     is_broken_ = true;
-    throw ProviderFailure("rank " + std::to_string(transport_.rank) + ": " + error);
+    reason_ = "rank " + std::to_string(transport_.rank) + ": " + error;
+    throw ProviderFailure(reason_);
   }
 
  private:
   MpiTransport transport_;
   bool is_broken_ = false;
+  std::string reason_;
 };
 
 class MpiCommunicator final : public Communicator {

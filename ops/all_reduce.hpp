@@ -54,7 +54,7 @@ struct all_reduce {
               "halves, the first ceil(n / 2) long, and their halves; ranks are micro-batches"}};
   static constexpr bool allows(const Attributes& a, int variant) {
     const bool adds = a.reduction == Reduction::sum || a.reduction == Reduction::mean;
-    if (!adds) return variant == any_order;
+    if (!adds) return variant == any_order && a.hop == Hop::compute;  // no partial sum is stored
     return a.hop == Hop::compute || (variant != any_order && variant != direct);
   }
   static constexpr std::string_view refuses(const Attributes& a, const Sizes& s) {

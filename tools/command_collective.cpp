@@ -122,7 +122,8 @@ int collective_by(const CollectiveOptions& options, const std::string& name) {
     absence = e.what();
     records = absent(Verdict::skipped, name, e.what());
   } catch (const ProviderFailure& e) {
-    records = absent(Verdict::failed, name, e.what());
+    // what was judged before stays
+    for (Record& r : absent(Verdict::failed, name, e.what())) records.push_back(std::move(r));
     has_failed = true;
     if (!is_first) std::fprintf(stderr, "opbound: rank %d: %s\n", rank->rank, e.what());
   }

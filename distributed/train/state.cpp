@@ -62,9 +62,14 @@ std::unique_ptr<Collectives> joined(const TrainingSpec& spec, const TrainOptions
   else
     ranks =
         options.device == "cpu" ? join_ranks() : join_device_ranks(device_number(options.device));
-  if (is_sharded(spec.sharding) && ranks->size() > chunks_of_a_unit)
+  if (!is_sharded(spec.sharding)) return ranks;
+  if (ranks->size() > chunks_of_a_unit)
     throw InputError("sharding", std::to_string(ranks->size()) + " ranks",
                      "at most " + std::to_string(chunks_of_a_unit));
+  // Layers are gathered in every micro-batch, which all ranks have to have alike.
+  if (spec.micro_batches % ranks->size() != 0)
+    throw InputError("micro_batches", std::to_string(spec.micro_batches) + " of a sharded run",
+                     "a multiple of the " + std::to_string(ranks->size()) + " ranks");
   return ranks;
 }
 

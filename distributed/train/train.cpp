@@ -10,6 +10,7 @@
 #include "distributed/train/state.hpp"
 #include "distributed/train/weights.hpp"
 #include "reports/error.hpp"
+#include "suites/sha256.hpp"
 #include "suites/tensor_file.hpp"
 
 namespace opbound::train {
@@ -111,6 +112,28 @@ bool Trainer::resume(const std::filesystem::path& folder,
   return true;
 }
 
+void Trainer::require_alike() {
+  State& s = *state_;
+  const std::vector<Tensor> parts = weights();
+  std::vector<Tensor> all(parts);
+  nlohmann::json own = json_of(s.spec);
+  own["data_sha256"] = s.facts.data_sha256;
+  own["version"] = s.machine->own().version();
+  own["step"] = s.step;
+  own["weights"] = hash_of(std::span(all));
+  const std::string text = own.dump();
+  Sha256 digest;
+  digest.take(std::as_bytes(std::span(text)));
+  const std::string word = digest.digest();
+  const std::vector<std::byte> words = s.ranks->gather(std::as_bytes(std::span(word)));
+  for (std::int32_t r = 1; r < s.ranks->size(); ++r)
+    if (std::memcmp(words.data() + static_cast<std::size_t>(r) * word.size(), words.data(),
+                    word.size()) != 0)
+      throw InputError("rank " + std::to_string(r),
+                       "another file, flag, text, version or checkpoint than rank 0",
+                       "the same on every rank, and checkpoints that all of them see");
+}
+
 namespace {
 
 void load_weights(Trainer& trainer, const TrainingSpec& spec, const std::filesystem::path& file) {
@@ -198,6 +221,7 @@ TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
     else
       load_weights(trainer, spec, options.weights);
   }
+  trainer.require_alike();
   RunFacts facts = trainer.facts();
   facts.first_step = trainer.steps_done();
   if (options.on_start) options.on_start(facts);

@@ -93,6 +93,8 @@ class Trainer {
   std::vector<Tensor> weights();
   void set_weights(const std::vector<Tensor>& weights);
   void set_initial_weights();
+  /// Throws InputError unless every rank has the same spec, text, version, step and weights.
+  void require_alike();
   /// Is it so on any rank?
   bool any(bool here);
 
