@@ -14,9 +14,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <random>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "reports/error.hpp"
 
@@ -43,6 +46,16 @@ std::string run_name() {
   for (char& c : word)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
   return word.empty() ? "run" : word;
+}
+
+/// Does somebody who lives hold the file locked? A shared lock, so that those who ask do not see
+/// each other.
+bool is_held(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool is_free = flock(descriptor, LOCK_SH | LOCK_NB) == 0;
+  close(descriptor);
+  return !is_free;
 }
 
 struct Part {
@@ -104,6 +117,64 @@ ShardName shard_name(const std::string& record_file, std::int32_t rank, std::int
   const std::string run = run_name();
   const std::string stem = record_file.empty() ? ".opbound-" + run : record_file + "." + run;
   return {stem, run, rank, ranks};
+}
+
+ShardMeeting::ShardMeeting(ShardName name, const std::string& words, double seconds)
+    : name_(std::move(name)), path_(name_.stem + ".run") {
+  const std::string told = std::to_string(std::hash<std::string>{}(words));
+  if (name_.rank == 0)
+    call(told);
+  else
+    come(told, seconds);
+}
+
+ShardMeeting::~ShardMeeting() {
+  if (descriptor_ < 0) return;
+  unlink(path_.c_str());
+  close(descriptor_);
+}
+
+void ShardMeeting::call(const std::string& words) {
+  const InputError other(path_, "another run over ranks is under way here",
+                         "another folder, or another --out");
+  // Whole and locked before it has its name: whoever finds it held reads this run's line.
+  const std::string fresh = path_ + ".new";
+  descriptor_ = open(fresh.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) throw InputError(fresh, std::strerror(errno), "a folder that takes files");
+  const bool is_free = flock(descriptor_, LOCK_EX | LOCK_NB) == 0 && !is_held(path_);
+  const std::string number = std::to_string(std::random_device{}());
+  const std::string text = name_.run + " " + number + " " + words + "\n";
+  const bool is_written =
+      is_free && ftruncate(descriptor_, 0) == 0 &&
+      ::write(descriptor_, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      std::rename(fresh.c_str(), path_.c_str()) == 0;
+  if (is_written) {
+    name_.run += "-" + number;
+    return;
+  }
+  const std::string why = std::strerror(errno);
+  close(std::exchange(descriptor_, -1));
+  if (!is_free) throw other;
+  throw InputError(path_, why, "room for a line");
+}
+
+void ShardMeeting::come(const std::string& words, double seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    std::string run, number, told;
+    if (is_held(path_) && std::ifstream(path_) >> run >> number >> told && run == name_.run) {
+      if (told != words)
+        throw InputError("rank " + std::to_string(name_.rank), "other words than rank 0 was given",
+                         "the same command on every rank");
+      name_.run += "-" + number;
+      return;
+    }
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    if (passed.count() > seconds)
+      throw InputError("rank " + std::to_string(name_.rank), "rank 0 did not come to " + path_,
+                       "a folder that all ranks share");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
 ShardWriter::ShardWriter(const ShardName& name) : path_(part_file(name, name.rank)) {

@@ -24,6 +24,30 @@ struct ShardName {
 /// Beside the run's record file; in the current folder where it has none.
 ShardName shard_name(const std::string& record_file, std::int32_t rank, std::int32_t ranks);
 
+/// Where the ranks of one run meet, whatever other runs left in the folder: rank 0 holds a file
+/// locked, with a number that no other run has; the others read it there.
+class ShardMeeting {
+ public:
+  /// `words`: what all ranks were told, alike. Throws InputError where another run meets, rank 0
+  /// was told something else, or does not come within so many seconds.
+  ShardMeeting(ShardName name, const std::string& words, double seconds);
+  /// Rank 0 takes the file away.
+  ~ShardMeeting();
+  ShardMeeting(const ShardMeeting&) = delete;
+  ShardMeeting& operator=(const ShardMeeting&) = delete;
+
+  /// The name with the number in it: part files of other runs are none of this one.
+  const ShardName& name() const { return name_; }
+
+ private:
+  void call(const std::string& words);
+  void come(const std::string& words, double seconds);
+
+  ShardName name_;
+  std::string path_;
+  int descriptor_ = -1;
+};
+
 /// What a rank has run. Throws InputError where the file cannot be written.
 class ShardWriter {
  public:

@@ -1,9 +1,11 @@
 // A suite run over ranks: the records of one rank, whoever ran what, and whoever was lost.
 #include <csignal>
 #include <filesystem>
+#include <optional>
 
 #include "distributed/child.hpp"
 #include "distributed/shard.hpp"
+#include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "tests/program.hpp"
 
@@ -54,6 +56,20 @@ TEST_F(Shard, records_come_in_the_order_of_one_rank) {
             (std::vector<std::string>{"0", "again", "1", "again", "2", "again", "3", "again", "4",
                                       "again", "5", "again", "6", "again"}));
   EXPECT_FALSE(fs::exists(path("parts.rank0")));
+}
+
+TEST_F(Shard, ranks_meet_those_of_their_own_run_only) {
+  std::optional<ShardMeeting> before(std::in_place, name(0, 2), "words", 0);
+  const std::string old_run = before->name().run;
+  EXPECT_EQ(ShardMeeting(name(1, 2), "words", 0).name().run, old_run);
+  EXPECT_THROW(ShardMeeting(name(0, 2), "words", 0), InputError) << "two runs in one place";
+  EXPECT_THROW(ShardMeeting(name(1, 2), "other words", 0), InputError);
+  before.reset();
+  put("parts.run", "job " + old_run.substr(4) + " 0\n");
+  EXPECT_THROW(ShardMeeting(name(1, 2), "words", 0), InputError) << "what a dead run left";
+  const ShardMeeting now(name(0, 2), "words", 0);
+  EXPECT_NE(now.name().run, old_run);
+  EXPECT_EQ(ShardMeeting(name(1, 2), "words", 0).name().run, now.name().run);
 }
 
 TEST_F(Shard, what_a_lost_rank_did_not_do_has_failed) {
@@ -114,8 +130,9 @@ TEST_F(Shard, a_rank_that_dies_leaves_its_cases_failed) {
   const std::string suite = std::string(OPBOUND_SOURCE_DIR) + "/suites/unscale.toml";
   const std::string program = OPBOUND_PROGRAM " run " + suite + " --quiet --out ";
   ASSERT_EQ(opbound("run " + suite + " --out one.jsonl").code, 0);
-  const Ran ran = shell("(ulimit -f 8; RANK=1 WORLD_SIZE=2 " + program + "many.jsonl); code=$?; " +
-                        "RANK=0 WORLD_SIZE=2 " + program + "many.jsonl; echo $code $?");
+  const Ran ran = shell("(ulimit -f 8; RANK=1 WORLD_SIZE=2 " + program + "many.jsonl; " +
+                        "echo $? >code) & RANK=0 WORLD_SIZE=2 " + program +
+                        "many.jsonl; code=$?; wait; echo $(cat code) $code");
   EXPECT_TRUE(ran.out.ends_with("0 1\n")) << ran.out << ran.err;
   EXPECT_NE(ran.err.find("rank 1 of 2 was lost"), std::string::npos) << ran.err;
   std::size_t failed = 0, ran_through = 0;

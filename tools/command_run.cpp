@@ -4,12 +4,15 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "distributed/child.hpp"
 #include "distributed/launch.hpp"
 #include "distributed/shard.hpp"
+#include "generated/version.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/progress.hpp"
@@ -219,8 +222,17 @@ int run_part_apart(const Options& options, const Launched& rank, const ShardName
   });
 }
 
+/// The command line, which all ranks of a run have alike.
+std::string words_of_program() {
+  std::ostringstream words;
+  words << std::ifstream("/proc/self/cmdline", std::ios::binary).rdbuf();
+  return std::string(version) + words.str();
+}
+
 int run_over_ranks(const Options& options, const Launched& rank) {
-  const ShardName name = shard_name(options.out, rank.rank, rank.size);
+  const ShardMeeting meeting(shard_name(options.out, rank.rank, rank.size), words_of_program(),
+                             shard_seconds);
+  const ShardName& name = meeting.name();
   const InterruptNoted interrupt;
   const int code = run_part_apart(options, rank, name);
   if (rank.rank != 0) return exit_clean;  // rank 0 tells
