@@ -5,8 +5,8 @@
 
 namespace opbound::train {
 
-/// Each element rounded to nearest even, once; of equal formats a copy.
-void cast_array(Machine& machine, const std::byte* from, const Format& from_format, std::byte* to,
+/// Each element rounded to nearest even, once; of equal formats a copy. `from` is only read.
+void cast_array(Machine& machine, std::byte* from, const Format& from_format, std::byte* to,
                 const Format& to_format, std::int64_t count);
 
 /// The format in which a cast computes: the narrower of those that hold both.

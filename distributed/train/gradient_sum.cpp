@@ -40,8 +40,6 @@ GradientSum::GradientSum(const TrainingSpec& spec, const Layout& layout, Collect
   mean_ = is_sharded_ ? machine.allocate(bytes / size) : slots_.front();
 }
 
-GradientSum::~GradientSum() = default;
-
 Reducer GradientSum::reducer(const Format& wire) const {
   Reducer r;
   r.compute = wire == fp64 ? fp64 : fp32;

@@ -23,7 +23,6 @@ class GradientSum {
   /// machine's memory has to last until the ranks are gone. Throws InputError where the ranks
   /// cannot have the policy's sum.
   GradientSum(const TrainingSpec& spec, const Layout& layout, Collectives& ranks, Machine& machine);
-  ~GradientSum();
 
   /// The micro-batches of a step that are this rank's: [first, first + count).
   const Share& share() const { return share_; }

@@ -38,6 +38,8 @@ class OptimizerStep {
   OptimizerStep(const TrainingSpec& spec, const Layout& layout, const std::vector<Range>& owned,
                 std::int64_t ranks, Machine& machine);
   ~OptimizerStep();
+  OptimizerStep(const OptimizerStep&) = delete;
+  OptimizerStep& operator=(const OptimizerStep&) = delete;
 
   /// Binds the arrays; once, before the first run.
   void bind(const FlatArrays& arrays, ProviderTable& providers);

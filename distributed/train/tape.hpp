@@ -106,7 +106,7 @@ class Tape {
 
   /// Appends the backward pass. `upstream`: the gradients of outputs. Gradients of parameters go to
   /// the values of Life::gradient. Calls whose results nobody reads are dropped.
-  void differentiate(std::vector<std::pair<Ref, Ref>> upstream);
+  void differentiate(const std::vector<std::pair<Ref, Ref>>& upstream);
 
  private:
   struct Segment {

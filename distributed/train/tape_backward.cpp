@@ -207,7 +207,7 @@ void Tape::differentiate_step(const Step& step, Gradients& gradients) {
   steps_.push_back(std::move(back));
 }
 
-void Tape::differentiate(std::vector<std::pair<Ref, Ref>> upstream) {
+void Tape::differentiate(const std::vector<std::pair<Ref, Ref>>& upstream) {
   detail::require(!in_segment_, "a segment was ended");
   Gradients gradients{*this};
   for (const auto& [y, dy] : upstream) gradients.addends[y.value].push_back(dy);

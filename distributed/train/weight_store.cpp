@@ -31,7 +31,7 @@ std::int64_t aligned(std::int64_t bytes) {
 
 }  // namespace
 
-WeightStore::WeightStore(const TrainingSpec& spec, const Layout& layout, const std::byte* master,
+WeightStore::WeightStore(const TrainingSpec& spec, const Layout& layout, std::byte* master,
                          Collectives& ranks, Machine& machine)
     : spec_(spec),
       layout_(layout),
@@ -85,9 +85,7 @@ std::int64_t WeightStore::find_runs(std::size_t unit) {
   for (std::size_t p = 0; p < addresses_.size(); ++p) {
     const Range& range = layout_.parameter(p);
     if (range.begin < all.begin || range.end > all.end) continue;
-    if (is_alias_)
-      addresses_[p] =
-          const_cast<std::byte*>(master_) + range.begin * bytes_of_format(spec_.policy.master);
+    if (is_alias_) addresses_[p] = master_ + range.begin * bytes_of_format(spec_.policy.master);
     const Format format = weight_format(spec_.policy, layout_.parameters()[p]);
     runs_[unit].push_back({p, format, bytes});
     bytes += aligned(range.count() * bytes_of_format(format));
@@ -95,7 +93,7 @@ std::int64_t WeightStore::find_runs(std::size_t unit) {
   return bytes;
 }
 
-void WeightStore::cast_runs(std::size_t unit, const std::byte* from, const Format& format) {
+void WeightStore::cast_runs(std::size_t unit, std::byte* from, const Format& format) {
   const std::int64_t begin = layout_.units()[unit].all.begin;
   for (const Run& run : runs_[unit]) {
     const Range& range = layout_.parameter(run.parameter);
@@ -107,7 +105,7 @@ void WeightStore::cast_runs(std::size_t unit, const std::byte* from, const Forma
 void WeightStore::refresh() {
   if (is_alias_) return;
   const Format master = spec_.policy.master;
-  const std::byte* own = master_;
+  std::byte* own = master_;
   for (std::size_t u = 0; u < layout_.units().size(); ++u) {
     if (!is_sharded_) {
       cast_runs(u, own, master);
@@ -126,7 +124,7 @@ void WeightStore::refresh() {
 
 void WeightStore::enter(int layer) {
   if (!is_sharded_) return;
-  const auto unit = static_cast<std::size_t>(layer + 1);
+  const auto unit = static_cast<std::size_t>(std::int64_t{layer} + 1);
   const std::size_t buffer = buffer_of(unit);
   if (there_[buffer] == unit) return;
   const std::int64_t all = layout_.units()[unit].all.count(), count = all / ranks_.size();

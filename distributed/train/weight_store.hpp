@@ -21,8 +21,8 @@ namespace opbound::train {
 class WeightStore {
  public:
   /// `master`: what this rank owns, range after range.
-  WeightStore(const TrainingSpec& spec, const Layout& layout, const std::byte* master,
-              Collectives& ranks, Machine& machine);
+  WeightStore(const TrainingSpec& spec, const Layout& layout, std::byte* master, Collectives& ranks,
+              Machine& machine);
 
   /// Where the parameter lies while its unit is there.
   std::byte* address(std::size_t parameter) const { return addresses_[parameter]; }
@@ -41,11 +41,11 @@ class WeightStore {
 
   std::int64_t find_runs(std::size_t unit);
   std::array<std::byte*, 3> gathering_buffers(const std::vector<std::int64_t>& unit_bytes);
-  void cast_runs(std::size_t unit, const std::byte* from, const Format& format);
+  void cast_runs(std::size_t unit, std::byte* from, const Format& format);
 
   const TrainingSpec& spec_;
   const Layout& layout_;
-  const std::byte* master_;
+  std::byte* master_;
   Collectives& ranks_;
   Machine& machine_;
   bool is_sharded_ = false, is_alias_ = false;
