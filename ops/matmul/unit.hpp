@@ -257,7 +257,8 @@ struct UnitSum<Tracked<float, K>> {
     }
     value.radius = up((handed_on + lost) * grow);
     if constexpr (K::foreign) {
-      const auto parts = static_cast<double>((k + at_once(u) - 1) / at_once(u));
+      const std::int64_t calls = (k + at_once(u) - 1) / at_once(u);
+      const auto parts = static_cast<double>(calls);
       const double steps = u.apart > 0 ? 2 : parts;
       const double additions = (u.apart > 0 ? 2 : 1) * (parts - 1);
       const double all_steps = (u.apart > 0 ? 4 : 2) * parts;
