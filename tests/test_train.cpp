@@ -159,6 +159,13 @@ TEST_F(TrainFiles, AResumedRunHasTheBitsOfOneThatWasNotStopped) {
   EXPECT_EQ(stopped.steps, 3);
   options.should_stop = {};
   EXPECT_THROW(train(s, options), InputError) << "a new run among an old one's checkpoints";
+  {
+    Trainer other(s, {});
+    other.claim(path("taken"));
+    TrainOptions second;
+    second.checkpoint_folder = path("taken");
+    EXPECT_THROW(train(s, second), InputError) << "two runs in one folder";
+  }
   options.resume = true;
   const TrainResult resumed = train(s, options);
   EXPECT_EQ(resumed.steps, 6);

@@ -199,7 +199,7 @@ CheckpointFolder::~CheckpointFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-void CheckpointFolder::lock() {
+void CheckpointFolder::claim() {
   if (lock_ >= 0) return;
   std::error_code error;
   if (fs::create_directories(folder_, error)) {
@@ -220,7 +220,7 @@ void CheckpointFolder::lock() {
 
 fs::path CheckpointFolder::write(const Checkpoint& checkpoint) {
   detail::require(checkpoint.step >= 0, "a checkpoint's step");
-  lock();
+  claim();
   const Json state{{"step", checkpoint.step}, {"metadata", checkpoint.metadata}};
   SafetensorsParts parts(checkpoint.tensors,
                          {{version_key, std::to_string(checkpoint_version)},

@@ -44,6 +44,10 @@ class CheckpointFolder {
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
+  /// Makes the folder, and keeps other runs from writing there while this object lives. The first
+  /// write does it too. Throws InputError where another run does, or nobody can.
+  void claim();
+
   /// When it returns, the checkpoint is on disk; then those of earlier steps beyond `keep` are
   /// removed. Gives the file. Throws InputError if it cannot be written (no room, read-only,
   /// another process writes here); then every older checkpoint is still there, and a later write
@@ -55,8 +59,6 @@ class CheckpointFolder {
   std::optional<Checkpoint> newest(std::vector<std::string>& refused) const;
 
  private:
-  void lock();
-
   std::filesystem::path folder_;
   int keep_;
   int lock_ = -1;  ///< descriptor of a file that one process at a time holds locked; -1: not yet

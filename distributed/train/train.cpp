@@ -51,21 +51,32 @@ void Trainer::save(const std::filesystem::path& folder) {
                          {"loss_scale", s.scaler.scale()},
                          {"growth_tracker", s.scaler.tracker()},
                          {"run", identity_of(s.spec, s.facts)}};
+  on_rank_0(folder, [&](CheckpointFolder& there) { there.write(checkpoint); });
+}
+
+void Trainer::claim(const std::filesystem::path& folder) {
+  on_rank_0(folder, [](CheckpointFolder& there) { there.claim(); });
+}
+
+/// Nobody goes on before it is done, or waits for a rank that does not come.
+void Trainer::on_rank_0(const std::filesystem::path& folder,
+                        const std::function<void(CheckpointFolder&)>& act) {
+  State& s = *state_;
   std::optional<InputError> failure;
   if (s.ranks->rank() == 0) {
     if (s.checkpoints == nullptr || s.checkpoint_folder != folder)
       s.checkpoints = std::make_unique<CheckpointFolder>(folder);
     s.checkpoint_folder = folder;
     try {
-      s.checkpoints->write(checkpoint);
+      act(*s.checkpoints);
     } catch (const InputError& e) {
       failure = e;
     }
   }
-  // Nobody goes on before it is written, or waits for a rank that does not come.
   if (!any(failure.has_value())) return;
   if (failure) throw *failure;
-  throw InputError(folder.string(), "rank 0 could not write a checkpoint", "room for one");
+  throw InputError(folder.string(), "rank 0 could not write there",
+                   "a folder of its own, and room");
 }
 
 bool Trainer::resume(const std::filesystem::path& folder,
@@ -211,6 +222,10 @@ TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
                                                     : options.checkpoint_folder);
   require_outputs(options);
   Trainer trainer(spec, options);
+  if (!options.checkpoint_folder.empty()) {
+    trainer.claim(options.checkpoint_folder);
+    if (!options.resume) require_fresh(options.checkpoint_folder);  // nobody else writes any more
+  }
   const bool goes_on = options.resume && trainer.resume(options.checkpoint_folder, options.on_note);
   if (options.resume && !goes_on && options.on_note)
     options.on_note("no checkpoint to resume in " + options.checkpoint_folder.string() +

@@ -16,6 +16,8 @@
 
 namespace opbound::train {
 
+class CheckpointFolder;
+
 struct StepResult {
   std::int64_t step = 0;     ///< from 0
   double loss = 0;           ///< mean over the step's micro-batches, before the update
@@ -98,6 +100,8 @@ class Trainer {
   /// Is it so on any rank?
   bool any(bool here);
 
+  /// No other run writes checkpoints there while this trainer lives.
+  void claim(const std::filesystem::path& folder);
   /// The whole state, and going on from it. Rank 0 writes.
   void save(const std::filesystem::path& folder);
   /// False where the folder holds no good checkpoint. Throws InputError for one of another run.
@@ -109,6 +113,10 @@ class Trainer {
 
  private:
   struct State;
+
+  void on_rank_0(const std::filesystem::path& folder,
+                 const std::function<void(CheckpointFolder&)>& act);
+
   std::unique_ptr<State> state_;
 };
 
