@@ -9,6 +9,8 @@
 #include <sstream>
 #include <string>
 
+#include "reports/error.hpp"
+
 namespace opbound {
 
 class TemporaryFolder : public testing::Test {
@@ -28,6 +30,20 @@ class TemporaryFolder : public testing::Test {
     std::ostringstream all;
     all << std::ifstream(path(name), std::ios::binary).rdbuf();
     return all.str();
+  }
+
+  /// What the InputError of an action says, without the folder; empty if it throws none.
+  template <class F>
+  std::string refused(F action) const {
+    try {
+      action();
+    } catch (const InputError& e) {
+      std::string message = e.what();
+      for (std::size_t at = 0; (at = message.find(folder_.string() + "/")) != std::string::npos;)
+        message.erase(at, folder_.string().size() + 1);
+      return message;
+    }
+    return "";
   }
 
   const std::filesystem::path folder_;

@@ -137,6 +137,29 @@ TEST_F(ProgramCollective, bad_use_is_one_line) {
   EXPECT_TRUE(contains(refusal("collective --tensor a=99999999999999999999"), "NAME=ELEMENTS"));
 }
 
+TEST_F(ProgramCollective, numbers_beyond_any_use_are_refused_or_do_no_harm) {
+  EXPECT_TRUE(contains(refusal("collective --lost nan"), "--lost"));
+  EXPECT_TRUE(contains(refusal("collective --timeout nan"), "--timeout"));
+  for (const char* group : {"9", "2147483647", "4294967297"})
+    EXPECT_EQ(opbound("collective --ranks 9 --order hierarchical --size 7 --attribute group=" +
+                      std::string(group))
+                  .code,
+              0)
+        << group;
+}
+
+// An extreme stores no partial sum: what a right kernel gives would be judged by numbers that it
+// never rounded to 8 bits.
+TEST_F(ProgramCollective, extremes_have_no_format_of_a_hop) {
+  const std::string words =
+      "collective all_reduce --ranks 9 --precision fp32:fp32:e4m3 --input special --attribute "
+      "reduction=max --attribute hop=";
+  EXPECT_EQ(opbound(words + "compute").code, 0);
+  const Ran ran = opbound(words + "output");
+  EXPECT_FALSE(contains(ran.out, "exceeds 1")) << ran.out;
+  EXPECT_NE(ran.code, 1) << ran.out << ran.err;
+}
+
 TEST_F(ProgramCollective, an_option_without_effect_is_refused) {
   EXPECT_EQ(
       refusal("collective --engine mpi --ranks 8"),

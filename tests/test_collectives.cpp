@@ -165,6 +165,13 @@ TEST(Collectives, WhatCannotBeIsRefused) {
     EXPECT_THROW(MicroBatchSum(*own, sum, 1), InputError);
   });
   const auto one = host_collectives(nullptr, "one rank");
+  const Reducer shares{
+      .reduction = all_reduce::Reduction::mean, .divides = all_reduce::Divides::before, .terms = 2};
+  EXPECT_EQ(one->refusal_of(shares, tree), "a mean that divides after it adds");
+  EXPECT_THROW(MicroBatchSum(*one, shares, 1), InputError);
+  float alone = 3;
+  one->all_reduce(&alone, 1, Reducer{.terms = 1}, all_reduce::ring);
+  EXPECT_EQ(alone, 3);
   EXPECT_THROW(MicroBatchSum(*one, Reducer{.terms = 0}, 1), InputError);
 }
 

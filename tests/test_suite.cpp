@@ -25,15 +25,7 @@ class SuiteTest : public TemporaryFolder {
   }
   /// The message without the folder; empty if nothing is refused.
   std::string refusal(const std::string& text, const std::string& op = "gelu") const {
-    try {
-      read(text, op);
-    } catch (const InputError& e) {
-      std::string message = e.what();
-      for (std::size_t at = 0; (at = message.find(folder_.string() + "/")) != std::string::npos;)
-        message.erase(at, folder_.string().size() + 1);
-      return message;
-    }
-    return "";
+    return refused([&] { read(text, op); });
   }
   /// The refusal of a complete case with one more line, or with one of its lines replaced.
   std::string refusal_of(const std::string& line) const {

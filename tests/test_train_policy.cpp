@@ -19,15 +19,7 @@ class PolicyTest : public TemporaryFolder {
   Policy read(const std::string& text) const { return read_policy(put("own.toml", text)); }
   /// The message without the folder; empty if nothing is refused.
   std::string refusal(const std::string& text) const {
-    try {
-      read(text);
-    } catch (const InputError& e) {
-      std::string message = e.what();
-      for (std::size_t at = 0; (at = message.find(folder_.string() + "/")) != std::string::npos;)
-        message.erase(at, folder_.string().size() + 1);
-      return message;
-    }
-    return "";
+    return refused([&] { read(text); });
   }
   /// Of a file with one rule; its table begins at line 1.
   std::string refusal_of_rule(const std::string& lines) const {

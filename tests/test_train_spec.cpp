@@ -18,15 +18,7 @@ class SpecTest : public TemporaryFolder {
  protected:
   TrainingSpec read(const std::string& text) const { return read_training(put("own.toml", text)); }
   std::string refusal(const std::string& text) const {
-    try {
-      read(text);
-    } catch (const InputError& e) {
-      std::string message = e.what();
-      for (std::size_t at = 0; (at = message.find(folder_.string() + "/")) != std::string::npos;)
-        message.erase(at, folder_.string().size() + 1);
-      return message;
-    }
-    return "";
+    return refused([&] { read(text); });
   }
   /// Of a file that is right but for these lines.
   std::string refusal_of(const std::string& lines) const {

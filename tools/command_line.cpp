@@ -222,11 +222,20 @@ InterruptNoted::InterruptNoted() {
   struct sigaction action {};
   action.sa_handler = note_interrupt;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  for (const int one : interrupts) sigaction(one, &action, nullptr);
+  for (const int one : interrupts) {
+    struct sigaction before {};
+    sigaction(one, nullptr, &before);
+    const bool is_kept_off = one == SIGHUP && before.sa_handler == SIG_IGN;  // by nohup
+    if (!is_kept_off) sigaction(one, &action, nullptr);
+  }
 }
 
 InterruptNoted::~InterruptNoted() {
-  for (const int one : interrupts) std::signal(one, SIG_DFL);
+  for (const int one : interrupts) {
+    struct sigaction now {};
+    sigaction(one, nullptr, &now);
+    if (now.sa_handler != SIG_IGN) std::signal(one, SIG_DFL);
+  }
 }
 
 bool InterruptNoted::has_come() { return interrupted != 0; }

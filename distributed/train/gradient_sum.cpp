@@ -5,6 +5,12 @@
 
 namespace opbound::train {
 
+Share micro_batches_of(const TrainingSpec& spec, std::int32_t ranks, std::int32_t rank) {
+  if (spec.policy.reproducible_sum) return share_of(spec.micro_batches, ranks, rank);
+  const std::int64_t first = spec.micro_batches * rank / ranks;
+  return {first, spec.micro_batches * (rank + 1) / ranks - first};
+}
+
 GradientSum::GradientSum(const TrainingSpec& spec, const Layout& layout, Collectives& ranks,
                          Machine& machine)
     : spec_(spec),
@@ -14,11 +20,13 @@ GradientSum::GradientSum(const TrainingSpec& spec, const Layout& layout, Collect
       is_sharded_(is_sharded(spec.sharding)),
       element_(element_of(spec.policy.gradient)) {
   const std::int32_t size = ranks.size(), rank = ranks.rank();
-  if (const auto refusal = reproducible_refusal(spec.micro_batches, size); !refusal.empty())
+  std::string_view wanted = spec.micro_batches < size ? "a micro-batch for each rank" : "";
+  if (spec.policy.reproducible_sum) wanted = reproducible_refusal(spec.micro_batches, size);
+  if (!wanted.empty())
     throw InputError("micro_batches",
                      std::to_string(spec.micro_batches) + " on " + std::to_string(size) + " ranks",
-                     std::string(refusal));
-  share_ = share_of(spec.micro_batches, size, rank);
+                     std::string(wanted));
+  share_ = micro_batches_of(spec, size, rank);
   if (is_sharded_)
     for (const Unit& unit : layout.units()) pieces_.push_back(unit.all);
   else

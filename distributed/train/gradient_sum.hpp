@@ -17,6 +17,10 @@
 
 namespace opbound::train {
 
+/// The micro-batches of a step that a rank of so many adds: those of the balanced tree where the
+/// policy's sum is reproducible, else equal numbers of them, one more or less.
+Share micro_batches_of(const TrainingSpec& spec, std::int32_t ranks, std::int32_t rank);
+
 class GradientSum {
  public:
   /// Where the spec's sharding says so, this rank keeps its part of every unit, not the whole. The

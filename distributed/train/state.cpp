@@ -63,9 +63,9 @@ std::unique_ptr<Collectives> joined(const TrainingSpec& spec, const TrainOptions
     ranks =
         options.device == "cpu" ? join_ranks() : join_device_ranks(device_number(options.device));
   if (!is_sharded(spec.sharding)) return ranks;
-  if (ranks->size() > chunks_of_a_unit)
+  if (chunks_of_a_unit % ranks->size() != 0)
     throw InputError("sharding", std::to_string(ranks->size()) + " ranks",
-                     "at most " + std::to_string(chunks_of_a_unit));
+                     "1, 2, 4, ... to " + std::to_string(chunks_of_a_unit));
   // Layers are gathered in every micro-batch, which all ranks have to have alike.
   if (spec.micro_batches % ranks->size() != 0)
     throw InputError("micro_batches", std::to_string(spec.micro_batches) + " of a sharded run",
@@ -175,11 +175,14 @@ double Trainer::State::read_loss() {
 double Trainer::State::mean_loss(const std::vector<double>& own) {
   const std::int64_t all = spec.micro_batches;
   std::vector<double> padded(own);
-  padded.resize(static_cast<std::size_t>(share_of(all, ranks->size(), 0).count), 0);
+  std::int64_t most = 0;
+  for (std::int32_t r = 0; r < ranks->size(); ++r)
+    most = std::max(most, micro_batches_of(spec, ranks->size(), r).count);
+  padded.resize(static_cast<std::size_t>(most), 0);
   const std::vector<std::byte> bytes = ranks->gather(std::as_bytes(std::span(padded)));
   double total = 0;
   for (std::int32_t r = 0; r < ranks->size(); ++r)
-    for (std::int64_t i = 0; i < share_of(all, ranks->size(), r).count; ++i) {
+    for (std::int64_t i = 0; i < micro_batches_of(spec, ranks->size(), r).count; ++i) {
       double loss = 0;
       const std::size_t at =
           static_cast<std::size_t>(r) * padded.size() + static_cast<std::size_t>(i);
