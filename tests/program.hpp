@@ -27,7 +27,12 @@ class Program : public TemporaryFolder {
             .c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, get("out.txt"), get("err.txt")};
   }
-  Ran opbound(const std::string& words) const { return shell(OPBOUND_PROGRAM " " + words); }
+  /// No words of a user end the program by a signal.
+  Ran opbound(const std::string& words) const {
+    Ran ran = shell(OPBOUND_PROGRAM " " + words);
+    EXPECT_LT(ran.code, 128) << words << ": " << ran.err;
+    return ran;
+  }
 
   /// Exit 2, one line on standard error, nothing on standard output; gives the line.
   std::string refusal(const std::string& words) const {

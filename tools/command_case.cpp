@@ -92,6 +92,11 @@ std::vector<int> read_variants(const CaseSpec& spec, const std::vector<std::stri
                        "variant " + detail::in_quotes_with_suggestion(name, allowed) +
                            " is unknown or not allowed by the attributes",
                        detail::one_of(allowed));
+  if (allowed.empty())
+    throw InputError("--attribute", "no variant of " + std::string(spec.op->name) + " has these",
+                     "attributes and a precision that one of its variants allows");
+  if (variants.empty())
+    throw InputError("--variant", "none is assumed at this precision", detail::one_of(allowed));
   return variants;
 }
 
