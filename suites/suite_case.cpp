@@ -66,6 +66,19 @@ void require_all_variants_used(const CaseChoices& c) {
   }
 }
 
+/// Without a named variant each of the attributes has a default one.
+void require_default_variants(const TomlValue& value, const CaseChoices& c) {
+  if (c.variants) return;
+  const Op& op = *c.common.op;
+  for (const AttributeBytes& a : c.attributes) {
+    bool is_allowed = false;
+    for (int v = 0; v < std::ssize(op.variants); ++v) is_allowed = is_allowed || op.allows(a, v);
+    if (!is_allowed)
+      value.refuse("no variant of " + std::string(op.name) + " has these attributes",
+                   "attributes that one of its variants allows");
+  }
+}
+
 /// A tensor that no attributes of the case bring in is not being tested: a mistake.
 void require_all_inputs_used(const CaseChoices& c) {
   for (const GivenInputs& inputs : c.inputs)
@@ -138,6 +151,7 @@ std::vector<CaseSpec> read_case(const TomlValue& value, const SuiteContext& cont
   const CaseChoices c = read_choices(value, context);
   require_few(value, c);
   require_all_variants_used(c);
+  require_default_variants(value, c);
   require_all_inputs_used(c);
   std::vector<CaseSpec> cases;
   CaseSpec spec = c.common;
