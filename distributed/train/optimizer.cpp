@@ -221,18 +221,20 @@ void OptimizerStep::bind(const FlatArrays& arrays, ProviderTable& providers) {
       providers);
 }
 
-void OptimizerStep::run(double lr, std::int64_t update, double loss_scale, Collectives& ranks) {
+void OptimizerStep::run(double lr, std::int64_t update, double loss_scale, Collectives& ranks,
+                        const Watch& watch) {
   Recorded& r = *recorded_;
   const auto scale = static_cast<float>(loss_scale);
   r.machine.write(r.scalars, &scale, sizeof scale);
-  r.norm_program->run(0);
+  r.norm_program->run(0, {}, watch.norm);
   if (!r.is_whole)
     ranks.all_gather(r.scalars + 3 * scalar_bytes, r.norms, r.compute(), r.machine.stream());
+  if (watch.normed) watch.normed(r.scalars + 3 * scalar_bytes, r.norms, r.compute());
   r.update_program->set("adamw", "lr", lr);
   r.update_program->set("adamw", "step", update);
   r.update_program->set("adamw", "seed",
                         static_cast<std::int64_t>(element_hash(update, r.spec.seed) >> 1));
-  r.update_program->run(0);
+  r.update_program->run(0, {}, watch.update);
 }
 
 UpdateResult OptimizerStep::result() {

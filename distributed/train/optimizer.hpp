@@ -8,6 +8,7 @@
 // chunks (layout.hpp), so its bits do not hang on who owns what where the policy is reproducible.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -43,8 +44,17 @@ class OptimizerStep {
 
   /// Binds the arrays; once, before the first run.
   void bind(const FlatArrays& arrays, ProviderTable& providers);
+  /// Is told of the norms of chunks when they are there: their place, number and format.
+  using Normed = std::function<void(std::byte* norms, std::int64_t count, Element element)>;
+  /// What looks on; nothing need be given.
+  struct Watch {
+    CallWatch *norm = nullptr, *update = nullptr;
+    Normed normed{};
+  };
+
   /// Starts update number `update`, from 1. The ranks gather their norms where each owns a part.
-  void run(double lr, std::int64_t update, double loss_scale, Collectives& ranks);
+  void run(double lr, std::int64_t update, double loss_scale, Collectives& ranks,
+           const Watch& watch);
   /// Waits for it.
   UpdateResult result();
 

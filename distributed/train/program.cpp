@@ -179,9 +179,10 @@ void Program::move_gradients(std::byte* base) {
   gradients_base_ = base;
 }
 
-void Program::run(std::uint64_t random_key, const Enter& enter) {
+void Program::run(std::uint64_t random_key, const Enter& enter, CallWatch* watch) {
   const Step* before = nullptr;
-  for (Bound& bound : calls_) {
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    Bound& bound = calls_[i];
     if (enter && (before == nullptr || before->layer != bound.step->layer))
       enter(bound.step->layer);
     before = bound.step;
@@ -190,7 +191,16 @@ void Program::run(std::uint64_t random_key, const Enter& enter) {
       set_attribute(*bound.step->spec.op, bound.call.attributes, "seed",
                     static_cast<std::int64_t>(seed));
     }
-    machine_->run(*bound.provider, *bound.step->spec.op, bound.call);
+    const Op& op = *bound.step->spec.op;
+    if (watch == nullptr) {
+      machine_->run(*bound.provider, op, bound.call);
+      continue;
+    }
+    watch->before(i, *bound.step, bound.call);
+    Call started = bound.call;
+    watch->alter(i, *bound.step, started);
+    machine_->run(*bound.provider, op, started);
+    watch->after(i, *bound.step, bound.call);
   }
 }
 

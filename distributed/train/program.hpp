@@ -41,6 +41,20 @@ struct Placement {
 };
 Placement place_temporaries(const Tape& tape);
 
+/// What is told of every call of a program, in the order in which they are started.
+class CallWatch {
+ public:
+  CallWatch() = default;
+  CallWatch(const CallWatch&) = delete;
+  CallWatch& operator=(const CallWatch&) = delete;
+  virtual ~CallWatch() = default;
+  /// The call as it shall be.
+  virtual void before(std::size_t index, const Step& step, const Call& call) = 0;
+  /// What is started in its place.
+  virtual void alter(std::size_t index, const Step& step, Call& call) = 0;
+  virtual void after(std::size_t index, const Step& step, const Call& call) = 0;
+};
+
 class Program {
  public:
   /// Where what is not temporary lies: the address of a value of the tape.
@@ -56,7 +70,7 @@ class Program {
 
   /// Starts all calls in order. `random_key` is what dropout's bits hang on, beside the place of
   /// the call in the tape.
-  void run(std::uint64_t random_key, const Enter& enter = {});
+  void run(std::uint64_t random_key, const Enter& enter = {}, CallWatch* watch = nullptr);
 
   /// Gradients of parameters lie there from now on: their addresses move alike.
   void move_gradients(std::byte* base);

@@ -73,6 +73,32 @@ std::unique_ptr<Collectives> joined(const TrainingSpec& spec, const TrainOptions
   return ranks;
 }
 
+/// Tells those observers that want to see the calls of a program.
+class Fan final : public CallWatch {
+ public:
+  Fan(const std::vector<Observer*>& all, const CallPlace& place) : place_(place) {
+    for (Observer* o : all)
+      if (o->sees_calls(place.step, place.micro_batch)) those_.push_back(o);
+  }
+  /// Null where nobody looks on.
+  CallWatch* pointer() { return those_.empty() ? nullptr : this; }
+
+  void before(std::size_t index, const Step& step, const Call& call) override {
+    place_.index = index;
+    for (Observer* o : those_) o->before_call(place_, step, call);
+  }
+  void alter(std::size_t, const Step& step, Call& call) override {
+    for (Observer* o : those_) o->alter_call(place_, step, call);
+  }
+  void after(std::size_t, const Step& step, const Call& call) override {
+    for (Observer* o : those_) o->after_call(place_, step, call);
+  }
+
+ private:
+  std::vector<Observer*> those_;
+  CallPlace place_;
+};
+
 }  // namespace
 
 fs::path text_file(const std::string& name) {
@@ -109,7 +135,8 @@ Trainer::State::State(const TrainingSpec& s, const TrainOptions& options)
       sum(spec, layout, *ranks, *machine),
       optimizer(spec, layout, arrays.owned, ranks->size(), *machine),
       weights(spec, layout, arrays.master, *ranks, *machine),
-      scaler(spec.policy) {
+      scaler(spec.policy),
+      observers(options.observers) {
   const std::int64_t ids = rows() * bytes_of(Element::int64);
   std::int64_t places = 0;
   if (refs.positions.exists()) places = refs.positions.count();
@@ -154,15 +181,43 @@ void Trainer::State::write_upstream() {
   machine->write(inputs, bytes.data(), bytes_of(loss_element()));
 }
 
+void Trainer::State::begin() {
+  if (has_begun) return;
+  has_begun = true;
+  for (Observer* o : observers) o->begin(view());
+  if (!observers.empty()) weights.refresh();
+}
+
+RunView Trainer::State::view() {
+  return {spec,   layout,       tape,
+          refs,   sampler,      *machine,
+          *ranks, arrays.owned, {arrays.master, arrays.m, arrays.v, sum.mean()}};
+}
+
+void Trainer::State::start_update(double lr) {
+  const auto watch_of = [&](Phase phase) { return Fan(observers, CallPlace{step, -1, phase, 0}); };
+  Fan norm = watch_of(Phase::norm), update = watch_of(Phase::update);
+  OptimizerStep::Watch watch{norm.pointer(), update.pointer(), {}};
+  if (!observers.empty())
+    watch.normed = [this](std::byte* norms, std::int64_t count, Element element) {
+      for (Observer* o : observers) o->normed(step, norms, count, element);
+    };
+  optimizer.run(lr, updates + 1, scaler.scale(), *ranks, watch);
+}
+
 void Trainer::State::start(std::int64_t micro_batch, std::byte* gradients) {
+  Sample sample{step, micro_batch, element_hash(micro_batch, element_hash(step, spec.seed))};
+  for (Observer* o : observers) o->sample(step, micro_batch, sample);
   Tensor ids(Element::int64, {spec.sequences, spec.model.context});
   Tensor next(Element::int64, {spec.sequences, spec.model.context});
-  sampler.fill(step, micro_batch, ids.view(), next.view());
+  sampler.fill(sample.step, sample.micro_batch, ids.view(), next.view());
   machine->write(tokens, ids.bytes().data(), static_cast<std::int64_t>(ids.bytes().size()));
   machine->write(targets, next.bytes().data(), static_cast<std::int64_t>(next.bytes().size()));
   program->move_gradients(gradients);
-  const std::uint64_t key = element_hash(micro_batch, element_hash(step, spec.seed));
-  program->run(key, [this](int layer) { weights.enter(layer); });
+  Fan watch(observers, CallPlace{step, micro_batch, Phase::model, 0});
+  program->run(
+      sample.random_key, [this](int layer) { weights.enter(layer); }, watch.pointer());
+  for (Observer* o : observers) o->gradient(step, micro_batch, gradients);
 }
 
 double Trainer::State::read_loss() {

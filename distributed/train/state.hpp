@@ -11,6 +11,7 @@
 #include "distributed/train/data.hpp"
 #include "distributed/train/forward.hpp"
 #include "distributed/train/gradient_sum.hpp"
+#include "distributed/train/observer.hpp"
 #include "distributed/train/optimizer.hpp"
 #include "distributed/train/program.hpp"
 #include "distributed/train/scaler.hpp"
@@ -50,6 +51,8 @@ struct Trainer::State {
   LossScaler scaler;
   std::unique_ptr<Program> program;
   RunFacts facts;
+  std::vector<Observer*> observers;
+  bool has_begun = false;
 
   std::byte* inputs = nullptr;  ///< the loss scale, the loss; then tokens, targets, positions
   std::byte *tokens = nullptr, *targets = nullptr;
@@ -60,8 +63,13 @@ struct Trainer::State {
 
   std::int64_t rows() const { return spec.sequences * spec.model.context; }
   Element loss_element() const { return tape.value_of(refs.loss).element; }
+  /// Tells the observers that the first step comes, once.
+  void begin();
+  RunView view();
   /// Starts a micro-batch's calls; its gradients go to this flat array.
   void start(std::int64_t micro_batch, std::byte* gradients);
+  /// Starts the update that follows the gradient's sum.
+  void start_update(double lr);
   double read_loss();
   void write_upstream();
   /// Over all ranks' micro-batches.

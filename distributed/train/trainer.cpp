@@ -40,6 +40,8 @@ std::int64_t Trainer::arena_bytes() const {
 
 StepResult Trainer::step(StepTensors* tensors) {
   State& s = *state_;
+  s.begin();
+  for (Observer* o : s.observers) o->begin_step(s.step);
   if (tensors != nullptr) tensors->weights = weights();
   const Clock::time_point begin = Clock::now();
   StepResult result;
@@ -56,8 +58,9 @@ StepResult Trainer::step(StepTensors* tensors) {
     losses.push_back(s.read_loss());
   }
   s.sum.finish();
+  for (Observer* o : s.observers) o->reduced(s.step);
   if (tensors != nullptr) s.record(*tensors);
-  s.optimizer.run(result.lr, s.updates + 1, result.loss_scale, *s.ranks);
+  s.start_update(result.lr);
   const UpdateResult update = s.optimizer.result();
   result.gradient_norm = update.norm;
   result.is_skipped = update.is_skipped;
@@ -66,10 +69,9 @@ StepResult Trainer::step(StepTensors* tensors) {
       s.spec.policy.loss_scale != LossScale::dynamic)
     throw ProviderFailure("step " + std::to_string(s.step) + ": " + s.first_nonfinite());
   s.scaler.update(update.is_skipped);
-  if (!update.is_skipped) {
-    ++s.updates;
-    s.weights.refresh();
-  }
+  if (!update.is_skipped) ++s.updates;
+  for (Observer* o : s.observers) o->updated(result);
+  if (!update.is_skipped || !s.observers.empty()) s.weights.refresh();
   ++s.step;
   result.time_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   return result;

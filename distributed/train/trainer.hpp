@@ -17,6 +17,7 @@
 namespace opbound::train {
 
 class CheckpointFolder;
+class Observer;
 
 struct StepResult {
   std::int64_t step = 0;     ///< from 0
@@ -47,6 +48,7 @@ struct TrainOptions {
   std::filesystem::path save_weights;  ///< where the final ones go
   std::filesystem::path tensors;       ///< a folder for a file of each step's StepTensors
   MakeProvider make_provider;          ///< of what a policy names beside "own"
+  std::vector<Observer*> observers;    ///< observer.hpp; they outlive the run
   std::function<void(const RunFacts&)> on_start;  ///< before the first step
   std::function<void(const StepResult&)> on_step;
   std::function<bool()> should_stop;
