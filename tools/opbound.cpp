@@ -89,6 +89,9 @@ int run_program(int argc, char** argv) {
   opbound::add_diff(program, chosen);
   opbound::add_collective(program, chosen);
   opbound::add_train(program, chosen);
+  opbound::add_claims(program, chosen);
+  opbound::add_env(program, chosen);
+  opbound::add_power(program, chosen);
   program.footer(footer);  // of the program, not of its commands, which inherit what is there
   try {
     program.parse(argc, argv);
