@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr int application = 0x6f706264;  // "opbd", in SQLite's header
 constexpr int schema = 1;
+constexpr const char* expected = "a history that `opbound history add` made";
 constexpr int patience_ms = 60'000;          // an upload of 10^6 records takes a few seconds
 constexpr std::size_t block_size = 1 << 20;  // of lines, before they are compressed
 
@@ -167,7 +168,7 @@ std::string existing(const std::string& path, RunStore::Missing missing) {
 }  // namespace
 
 RunStore::RunStore(const std::string& path, Missing missing)
-    : database_(existing(path, missing), missing == Missing::made, patience_ms) {
+    : database_(existing(path, missing), missing == Missing::made, patience_ms, expected) {
   database_.execute("PRAGMA synchronous = EXTRA; PRAGMA foreign_keys = ON");
   const auto is_new = [&] { return database_.number("SELECT count(*) FROM sqlite_master") == 0; };
   if (is_new() && missing == Missing::made) {
@@ -181,8 +182,7 @@ RunStore::RunStore(const std::string& path, Missing missing)
     transaction.commit();
   }
   if (database_.number("PRAGMA application_id") != application)
-    throw InputError(path, "is an SQLite database of something else",
-                     "a history that `opbound history add` made");
+    throw InputError(path, "is an SQLite database of something else", expected);
   if (const auto found = database_.number("PRAGMA user_version"); found != schema)
     throw InputError(path, "is a history of schema " + std::to_string(found),
                      std::to_string(schema) + ", which this opbound reads");

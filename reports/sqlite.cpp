@@ -2,11 +2,14 @@
 
 #include <sqlite3.h>
 
+#include <limits>
+
 #include "reports/error.hpp"
 
 namespace opbound::sqlite {
 
-Database::Database(std::string path, bool make, int patience_ms) : path_(std::move(path)) {
+Database::Database(std::string path, bool make, int patience_ms, std::string expected)
+    : path_(std::move(path)), expected_(std::move(expected)) {
   // Also a reader may have to undo what a writer that was killed left behind.
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE | (make ? SQLITE_OPEN_CREATE : 0);
   sqlite3* handle = nullptr;
@@ -35,7 +38,7 @@ void Database::refuse(int status) const {
   constexpr int primary = 0xff;  // the rest of an extended code says more of the same
   switch (status & primary) {
     case SQLITE_NOTADB:
-      throw InputError(path_, "is no SQLite database", "a history that `opbound history add` made");
+      throw InputError(path_, "is no SQLite database", expected_);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       throw InputError(path_, "is held by another process", "one that finishes: try again");
@@ -44,7 +47,8 @@ void Database::refuse(int status) const {
     case SQLITE_CORRUPT:
       throw InputError(path_, "is a damaged SQLite database", "a copy that is whole");
     default:
-      throw InputError(path_, sqlite3_errstr(status), "a history that can be read and written");
+      throw InputError(path_, sqlite3_errstr(status),
+                       expected_ + " and that can be read and written");
   }
 }
 
@@ -72,9 +76,14 @@ Statement& Statement::bind(std::uint64_t number) {
   return *this;
 }
 
+Statement& Statement::bind(double number) {
+  check(sqlite3_bind_double(statement_.get(), ++bound_, number));
+  return *this;
+}
+
 Statement& Statement::bind_bytes(std::string_view bytes) {
-  check(sqlite3_bind_blob64(statement_.get(), ++bound_, bytes.data(), bytes.size(),
-                            SQLITE_TRANSIENT));
+  const char* const data = bytes.empty() ? "" : bytes.data();  // a null pointer would be a null
+  check(sqlite3_bind_blob64(statement_.get(), ++bound_, data, bytes.size(), SQLITE_TRANSIENT));
   return *this;
 }
 
@@ -85,6 +94,11 @@ bool Statement::step() {
   return false;
 }
 
+void Statement::reset() {
+  sqlite3_reset(statement_.get());  // what went wrong was told when it did
+  bound_ = 0;
+}
+
 std::string Statement::text(int column) const {
   const auto* text = sqlite3_column_text(statement_.get(), column);
   const int size = sqlite3_column_bytes(statement_.get(), column);
@@ -93,6 +107,11 @@ std::string Statement::text(int column) const {
 
 std::uint64_t Statement::number(int column) const {
   return static_cast<std::uint64_t>(sqlite3_column_int64(statement_.get(), column));
+}
+
+double Statement::real(int column) const {
+  return is_null(column) ? std::numeric_limits<double>::quiet_NaN()
+                         : sqlite3_column_double(statement_.get(), column);
 }
 
 bool Statement::is_null(int column) const {

@@ -15,7 +15,8 @@ namespace opbound::sqlite {
 class Database {
  public:
   /// Opens the file, which `make` makes where there is none. Waits up to `patience_ms` for others.
-  Database(std::string path, bool make, int patience_ms);
+  /// `expected`: what the file should be, for messages.
+  Database(std::string path, bool make, int patience_ms, std::string expected);
 
   /// Statements without results.
   void execute(const char* sql);
@@ -33,7 +34,7 @@ class Database {
     void operator()(sqlite3* handle) const;
   };
 
-  std::string path_;
+  std::string path_, expected_;
   std::unique_ptr<sqlite3, Close> handle_;
 };
 
@@ -44,12 +45,18 @@ class Statement {
 
   Statement& bind(std::string_view text);
   Statement& bind(std::uint64_t number);
+  /// A NaN is stored as null, as SQLite does.
+  Statement& bind(double number);
   Statement& bind_bytes(std::string_view bytes);
   /// Goes to the next row; false at the end.
   bool step();
+  /// Ready for other parameters.
+  void reset();
 
   std::string text(int column) const;
   std::uint64_t number(int column) const;
+  /// NaN where there is none.
+  double real(int column) const;
   bool is_null(int column) const;
   /// Valid until the next step.
   std::string_view bytes(int column) const;

@@ -17,6 +17,7 @@
 #include "suites/tensor_file.hpp"
 #include "tools/command_line.hpp"
 #include "tools/command_train_evaluate.hpp"
+#include "tools/command_train_observe.hpp"
 #include "tools/commands.hpp"
 
 namespace opbound {
@@ -34,6 +35,7 @@ struct Options {
   std::optional<std::int64_t> steps, micro_batches, sequences, checkpoint_every;
   std::optional<std::uint64_t> seed;
   bool resumes = false, has_report = true, is_quiet = false;
+  ObserveOptions observe;
 };
 
 /// What `read` returns; what is wrong is said to be the option's.
@@ -184,6 +186,8 @@ int run(const Options& options, const TrainingSpec& spec, const std::string& who
   how.on_step = [&](const StepResult& step) { teller.take(step); };
   how.on_note = [&](const std::string& line) { teller.note(line); };
   how.should_stop = [] { return InterruptNoted::has_come(); };
+  const Observers observers(options.observe, spec, options.device, options.resumes);
+  observers.attach(how);
   const InterruptNoted interrupt;
   try {
     const TrainResult result = train::train(spec, how);
@@ -297,6 +301,7 @@ void add_train(CLI::App& program, Action& chosen) {
       ->excludes(save)
       ->excludes(tensors)
       ->excludes(log);
+  add_observe_options(*command, options->observe);
   command->add_flag("!--no-report", options->has_report, "Print no report of the run");
   command->add_flag("--quiet", options->is_quiet, "Print the hash of the final weights only");
   command->callback([options, &chosen] { chosen = [options] { return train_as(*options); }; });

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "distributed/train/whole.hpp"
 #include "ops/hash.hpp"
 #include "reports/error.hpp"
 #include "suites/folder.hpp"
@@ -249,23 +250,7 @@ double Trainer::State::mean_loss(const std::vector<double>& own) {
 
 std::vector<Tensor> Trainer::State::gathered(const std::byte* array, Element e) {
   const std::int64_t width = bytes_of(e);
-  std::vector<std::byte> own(static_cast<std::size_t>(arrays.count * width));
-  machine->read(own.data(), array, arrays.count * width);
-  std::vector<std::byte> flat(static_cast<std::size_t>(layout.count() * width));
-  if (!is_sharded(spec.sharding)) {
-    flat = std::move(own);
-  } else {
-    const std::vector<std::byte> all = ranks->gather(own);
-    for (std::int32_t r = 0; r < ranks->size(); ++r) {
-      std::size_t at = static_cast<std::size_t>(r) * own.size();
-      for (std::size_t u = 0; u < layout.units().size(); ++u) {
-        const Range range = layout.owned(u, r, ranks->size());
-        const auto bytes = static_cast<std::size_t>(range.count() * width);
-        std::memcpy(flat.data() + range.begin * width, all.data() + at, bytes);
-        at += bytes;
-      }
-    }
-  }
+  const std::vector<std::byte> flat = whole_array(layout, *ranks, *machine, arrays.owned, e, array);
   std::vector<Tensor> tensors;
   for (std::size_t p = 0; p < layout.parameters().size(); ++p) {
     tensors.emplace_back(e, layout.parameters()[p].shape);
@@ -306,8 +291,7 @@ void Trainer::State::record(StepTensors& to) {
 
 std::string Trainer::State::first_nonfinite() {
   const Element e = element_of(spec.policy.gradient);
-  std::vector<std::byte> own(static_cast<std::size_t>(arrays.count * bytes_of(e)));
-  machine->read(own.data(), sum.mean(), static_cast<std::int64_t>(own.size()));
+  const std::vector<std::byte> own = owned_array(*machine, arrays.owned, e, sum.mean());
   std::int64_t at = 0;
   for (const Range& r : arrays.owned)
     for (std::int64_t i = r.begin; i < r.end; ++i, ++at) {

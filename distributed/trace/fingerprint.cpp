@@ -1,0 +1,140 @@
+#include "distributed/trace/fingerprint.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "ops/hash.hpp"
+
+namespace opbound::trace {
+namespace {
+
+constexpr std::int64_t rows_of_a_block = block_elements / sketch_width;
+
+struct Row {
+  std::uint64_t signs = 0;  ///< bit e: element e is subtracted
+  int rotation = 0;
+};
+
+Row row_of(std::uint64_t key, std::int64_t row) {
+  const std::uint64_t signs = element_hash(row, key);
+  return {signs, static_cast<int>(element_hash(row, signs) % sketch_width)};
+}
+
+/// Lane l takes one element of each row: the one that its bucket of the sketch gets.
+struct Lanes {
+  std::array<double, sketch_width> sum{}, square{}, sketch{};
+};
+
+/// Elements [begin, end) of a parameter within one block, read by `at`.
+template <class At>
+GradientSums block_sums(std::uint64_t key, std::int64_t begin, std::int64_t end, At at) {
+  GradientSums all;
+  all.count = end - begin;
+  Lanes lanes;
+  for (std::int64_t row = begin / sketch_width; row * sketch_width < end; ++row) {
+    const Row r = row_of(key, row);
+    const std::int64_t last = std::min(sketch_width, end - row * sketch_width);
+    for (std::int64_t e = std::max<std::int64_t>(0, begin - row * sketch_width); e < last; ++e) {
+      const double g = at(row * sketch_width + e);
+      if (!std::isfinite(g)) {
+        ++all.nonfinite;
+        continue;
+      }
+      const auto l = static_cast<std::size_t>((e + r.rotation) % sketch_width);
+      lanes.sum[l] += g;
+      lanes.square[l] += g * g;
+      lanes.sketch[l] += (r.signs >> e & 1U) != 0 ? -g : g;
+    }
+  }
+  for (std::size_t l = 0; l < sketch_width; ++l) {
+    all.sum += lanes.sum[l];
+    all.square += lanes.square[l];
+  }
+  all.sketch = lanes.sketch;
+  return all;
+}
+
+template <class At>
+GradientSums all_sums(std::uint64_t key, std::int64_t first, std::int64_t count, At at) {
+  GradientSums all;
+  for (std::int64_t begin = first; begin < first + count;) {
+    const std::int64_t end = std::min(first + count, (begin / block_elements + 1) * block_elements);
+    all += block_sums(key, begin, end, at);
+    begin = end;
+  }
+  return all;
+}
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+}  // namespace
+
+static_assert(rows_of_a_block * sketch_width == block_elements);
+
+GradientSums& GradientSums::operator+=(const GradientSums& part) {
+  count += part.count;
+  nonfinite += part.nonfinite;
+  sum += part.sum;
+  square += part.square;
+  hash += part.hash;
+  for (std::size_t l = 0; l < sketch_width; ++l) sketch[l] += part.sketch[l];
+  return *this;
+}
+
+double GradientSums::norm() const { return std::sqrt(square); }
+
+double GradientSums::mean() const {
+  return count > nonfinite ? sum / static_cast<double>(count - nonfinite) : 0;
+}
+
+double GradientSums::standard_error() const {
+  const auto n = static_cast<double>(count - nonfinite);
+  if (n < 2) return 0;
+  return std::sqrt(std::max(0.0, square / n - mean() * mean()) / (n - 1));
+}
+
+std::uint64_t sketch_key(std::string_view parameter) {
+  std::uint64_t key = 0;
+  for (std::size_t i = 0; i < parameter.size(); ++i)
+    key += element_hash(static_cast<std::int64_t>(i), static_cast<unsigned char>(parameter[i]));
+  return key;
+}
+
+GradientSums sums_of(std::uint64_t key, std::int64_t first, std::int64_t count, Element element,
+                     const void* data) {
+  GradientSums all;
+  if (element == Element::fp32) {  // most gradients are
+    const auto read = [&](std::int64_t i) {
+      return static_cast<double>(detail::read_element<float>(data, i - first));
+    };
+    all = all_sums(key, first, count, read);
+  } else {
+    all =
+        all_sums(key, first, count, [&](std::int64_t i) { return load(element, data, i - first); });
+  }
+  TensorView view = contiguous_view(element, {count}, const_cast<void*>(data));
+  for (std::int64_t i = 0; i < count; ++i)
+    all.hash += element_hash(first + i, canonical_bits(view, i));
+  return all;
+}
+
+double cosine(std::span<const double> a, std::span<const double> b) {
+  const double aa = dot(a, a), bb = dot(b, b);
+  if (aa == 0 && bb == 0) return 1;
+  if (aa == 0 || bb == 0) return 0;
+  return dot(a, b) / std::sqrt(aa) / std::sqrt(bb);
+}
+
+double distance(std::span<const double> a, std::span<const double> b) {
+  double square = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) square += (a[i] - b[i]) * (a[i] - b[i]);
+  const double larger = std::max(dot(a, a), dot(b, b));
+  return larger > 0 ? std::sqrt(square / larger) : 0;
+}
+
+}  // namespace opbound::trace

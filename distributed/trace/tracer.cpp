@@ -1,0 +1,328 @@
+#include "distributed/trace/tracer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "distributed/trace/read_view.hpp"
+#include "distributed/trace/spectrum.hpp"
+#include "distributed/train/log.hpp"
+#include "distributed/train/whole.hpp"
+#include "ops/hash.hpp"
+#include "reports/error.hpp"
+
+namespace opbound::trace {
+namespace {
+
+using train::CallPlace;
+using train::Range;
+using train::RunView;
+
+TraceHead head_of(TraceHead head, const RunView& run) {
+  head.spec = train::json_of(run.spec).dump();
+  head.device = run.machine.own().device();
+  head.ranks = run.ranks.size();
+  return head;
+}
+
+std::vector<TraceParameter> parameters_of(const train::Layout& layout) {
+  std::vector<TraceParameter> all;
+  for (const train::ParameterSpec& p : layout.parameters())
+    all.push_back({p.name, std::string(p.op), p.layer, p.shape});
+  return all;
+}
+
+/// |w' - w| / |w|, and the share of updates that were lost.
+void compare_weights(const Tensor& gradient, const Tensor& before, const Tensor& after,
+                     FullPrint& full) {
+  double change = 0, weight = 0;
+  std::int64_t moved = 0, lost = 0;
+  for (std::int64_t i = 0; i < before.count(); ++i) {
+    const double w = before.at(i), d = after.at(i) - w;
+    change += d * d;
+    weight += w * w;
+    if (gradient.at(i) == 0) continue;
+    ++moved;
+    if (d == 0) ++lost;
+  }
+  full.update_to_weight = weight > 0 ? std::sqrt(change / weight) : 0;
+  full.lost_updates = moved > 0 ? static_cast<double>(lost) / static_cast<double>(moved) : 0;
+}
+
+std::vector<std::int64_t> largest_places(const Tensor& gradient) {
+  std::vector<std::int64_t> places(static_cast<std::size_t>(gradient.count()));
+  for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int64_t>(i);
+  const auto is_before = [&](std::int64_t a, std::int64_t b) {
+    const double x = std::abs(gradient.at(a)), y = std::abs(gradient.at(b));
+    return x != y && !std::isnan(x) ? std::isnan(y) || x > y : std::isnan(y) && a < b;
+  };
+  const std::size_t kept = std::min(positions_kept, places.size());
+  std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(kept),
+                    places.end(), [&](std::int64_t a, std::int64_t b) {
+                      return is_before(a, b) || (!is_before(b, a) && a < b);
+                    });
+  places.resize(kept);
+  return places;
+}
+
+Tensor part_of(const std::vector<std::byte>& flat, Element e, const train::Layout& layout,
+               std::size_t parameter) {
+  Tensor t(e, layout.parameters()[parameter].shape);
+  std::memcpy(t.bytes().data(), flat.data() + layout.parameter(parameter).begin * bytes_of(e),
+              t.bytes().size());
+  return t;
+}
+
+}  // namespace
+
+std::vector<Piece> pieces_of(const train::Layout& layout) {
+  std::vector<Piece> pieces;
+  for (std::size_t p = 0; p < layout.parameters().size(); ++p) {
+    const Range all = layout.parameter(p);
+    const auto unit = std::find_if(
+        layout.units().begin(), layout.units().end(),
+        [&](const train::Unit& u) { return u.all.begin <= all.begin && all.end <= u.all.end; });
+    const std::int64_t chunk = unit->all.count() / train::chunks_of_a_unit;
+    for (std::int64_t c = 0; c < train::chunks_of_a_unit; ++c) {
+      const std::int64_t first = unit->all.begin + c * chunk;
+      const Range piece{std::max(all.begin, first), std::min(all.end, first + chunk)};
+      if (piece.begin < piece.end) pieces.push_back({p, piece});
+    }
+  }
+  return pieces;
+}
+
+struct Tracer::State {
+  explicit State(TracerOptions o) : options(std::move(o)) {}
+
+  TracerOptions options;
+  std::optional<RunView> run;
+  std::optional<TraceFile> file;  ///< of rank 0
+  std::vector<TraceParameter> parameters;
+  std::vector<Piece> pieces;
+  std::vector<std::uint64_t> keys;  ///< by parameter
+  TraceStep step, last;
+  bool is_full = false, keeps_bits = false;
+  std::vector<std::byte> weights_before, gradient;  ///< of a full step, whole
+  std::vector<CallBits> bits;
+  std::vector<TraceCall> calls;
+
+  void open();
+  std::vector<GradientSums> own_sums() const;
+  std::vector<GradientSums> all_sums() const;
+  std::vector<std::byte> whole(const std::byte* array, Element e) const {
+    return train::whole_array(run->layout, run->ranks, run->machine, run->owned, e, array);
+  }
+  Element gradient_element() const { return element_of(run->spec.policy.gradient); }
+  Element master_element() const { return element_of(run->spec.policy.master); }
+  void finish_full();
+  /// Of all ranks' micro-batches, in whatever order.
+  std::uint64_t over_ranks(std::uint64_t own) const;
+};
+
+void Tracer::State::open() {
+  std::optional<InputError> failure;
+  const bool writes = !options.file.empty() && run->ranks.rank() == 0;
+  if (writes) try {
+      const bool is_there = std::filesystem::exists(options.file);
+      if (options.goes_on && is_there) {
+        file.emplace(options.file.string(), TraceFile::Open::go_on);
+        if (file->head().spec != train::json_of(run->spec).dump())
+          throw InputError(options.file.string(), "a trace of another run", "that of this run");
+      } else {
+        file.emplace(options.file.string(), TraceFile::Open::make);
+        file->write_head(head_of(options.head, *run), parameters);
+      }
+    } catch (const InputError& e) {
+      failure = e;
+    }
+  const std::array<std::byte, 1> own{static_cast<std::byte>(failure.has_value())};
+  const std::vector<std::byte> all = run->ranks.gather(own);
+  if (failure) throw *failure;
+  if (all.front() != std::byte{0})
+    throw InputError(options.file.string(), "rank 0 could not make the trace", "a new file");
+}
+
+/// By piece; of those that are not owned here: nothing.
+std::vector<GradientSums> Tracer::State::own_sums() const {
+  const Element e = gradient_element();
+  const std::vector<std::byte> own =
+      train::owned_array(run->machine, run->owned, e, run->arrays.gradient);
+  std::vector<GradientSums> sums(pieces.size());
+  std::int64_t at = 0;
+  for (const Range& r : run->owned) {
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const Piece& piece = pieces[i];
+      if (piece.range.begin < r.begin || piece.range.end > r.end) continue;
+      const std::int64_t first = piece.range.begin - run->layout.parameter(piece.parameter).begin;
+      sums[i] = sums_of(keys[piece.parameter], first, piece.range.count(), e,
+                        own.data() + (at + piece.range.begin - r.begin) * bytes_of(e));
+    }
+    at += r.count();
+  }
+  return sums;
+}
+
+std::vector<GradientSums> Tracer::State::all_sums() const {
+  std::vector<GradientSums> sums = own_sums();
+  if (!run->is_whole()) {
+    const std::vector<std::byte> all = run->ranks.gather(std::as_bytes(std::span(sums)));
+    std::vector<GradientSums> of_rank(sums.size());
+    std::fill(sums.begin(), sums.end(), GradientSums{});
+    for (std::size_t r = 0; r < static_cast<std::size_t>(run->ranks.size()); ++r) {
+      const std::size_t bytes = sums.size() * sizeof(GradientSums);
+      std::memcpy(of_rank.data(), all.data() + r * bytes, bytes);
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += of_rank[i];
+    }
+  }
+  std::vector<GradientSums> by_parameter(parameters.size());
+  for (std::size_t i = 0; i < pieces.size(); ++i) by_parameter[pieces[i].parameter] += sums[i];
+  return by_parameter;
+}
+
+void Tracer::State::finish_full() {
+  const std::vector<std::byte> after = whole(run->arrays.master, master_element());
+  const auto ranks = static_cast<std::size_t>(run->ranks.size());
+  step.full.assign(parameters.size(), {});
+  // Ranks share the singular values, which cost most.
+  std::vector<std::array<double, largest_values>> own(parameters.size());
+  std::vector<std::uint8_t> counts(parameters.size());
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const Tensor g = part_of(gradient, gradient_element(), run->layout, p);
+    const Tensor w = part_of(after, master_element(), run->layout, p);
+    FullPrint& full = step.full[p];
+    full.largest = largest_places(g);
+    full.weight_hash = hash_of(w);
+    compare_weights(g, part_of(weights_before, master_element(), run->layout, p), w, full);
+    const bool is_own = p % ranks == static_cast<std::size_t>(run->ranks.rank());
+    if (!is_own || g.shape().size() != 2) continue;
+    const std::vector<double> shares = largest_shares(g, keys[p]);
+    std::copy(shares.begin(), shares.end(), own[p].begin());
+    counts[p] = static_cast<std::uint8_t>(shares.size());
+  }
+  const std::vector<std::byte> all = run->ranks.gather(std::as_bytes(std::span(own)));
+  const std::vector<std::byte> sizes = run->ranks.gather(std::as_bytes(std::span(counts)));
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const std::size_t at = p % ranks * parameters.size() + p;
+    step.full[p].shares.resize(std::to_integer<std::size_t>(sizes[at]));
+    std::memcpy(step.full[p].shares.data(), all.data() + at * sizeof own[0],
+                step.full[p].shares.size() * sizeof(double));
+  }
+}
+
+std::uint64_t Tracer::State::over_ranks(std::uint64_t own) const {
+  if (run->ranks.size() == 1) return own;
+  const std::vector<std::byte> all = run->ranks.gather(std::as_bytes(std::span(&own, 1)));
+  std::uint64_t sum = 0;
+  for (std::size_t at = 0; at < all.size(); at += sizeof own) {
+    std::uint64_t part = 0;
+    std::memcpy(&part, all.data() + at, sizeof part);
+    sum += part;
+  }
+  return sum;
+}
+
+Tracer::Tracer(TracerOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+Tracer::~Tracer() = default;
+
+const TraceStep& Tracer::last() const { return state_->last; }
+const std::vector<TraceParameter>& Tracer::parameters() const { return state_->parameters; }
+
+void Tracer::note(const TraceEvent& event) {
+  if (state_->file) state_->file->write(event);
+}
+
+void Tracer::begin(const RunView& run) {
+  State& s = *state_;
+  s.run.emplace(run);
+  s.parameters = parameters_of(run.layout);
+  s.pieces = pieces_of(run.layout);
+  for (const TraceParameter& p : s.parameters) s.keys.push_back(sketch_key(p.name));
+  s.open();
+}
+
+void Tracer::begin_step(std::int64_t step) {
+  State& s = *state_;
+  if (s.file && s.file->last_step() >= step) s.file->drop_from(step);
+  s.step = {};
+  s.step.step = step;
+  s.bits.clear();
+  s.is_full = s.options.full_every > 0 && step % s.options.full_every == 0;
+  s.keeps_bits = s.is_full || s.options.bits_of.contains(step);
+  if (s.is_full) s.weights_before = s.whole(s.run->arrays.master, s.master_element());
+}
+
+void Tracer::sample(std::int64_t, std::int64_t micro_batch, train::Sample& sample) {
+  State& s = *state_;
+  const Shape shape{s.run->spec.sequences, s.run->spec.model.context};
+  Tensor tokens(Element::int64, shape), targets(Element::int64, shape);
+  s.run->sampler.fill(sample.step, sample.micro_batch, tokens.view(), targets.view());
+  s.step.sample_hash += element_hash(2 * micro_batch, hash_of(tokens)) +
+                        element_hash(2 * micro_batch + 1, hash_of(targets));
+  s.step.random_hash += element_hash(micro_batch, sample.random_key);
+}
+
+bool Tracer::sees_calls(std::int64_t, std::int64_t) { return state_->keeps_bits; }
+
+void Tracer::before_call(const CallPlace& place, const train::Step& step, const Call& call) {
+  State& s = *state_;
+  CallBits bits{place.step, place.micro_batch, static_cast<int>(place.phase),
+                static_cast<std::int64_t>(place.index)};
+  const auto& tensors = step.spec.op->pass(step.spec.direction).tensors;
+  const auto& views = call.direction == Direction::forward ? call.forward : call.backward;
+  for (std::size_t t = 0; t < tensors.size(); ++t)
+    if (step.tensors[t].exists() && !tensors[t].is_written())
+      bits.inputs +=
+          element_hash(static_cast<std::int64_t>(t), hash_of(copied(s.run->machine, views[t])));
+  s.bits.push_back(bits);
+  const CaseSpec& c = step.spec;
+  const TraceCall info{bits.phase,
+                       bits.index,
+                       step.layer,
+                       step.part,
+                       std::string(c.op->name),
+                       std::string(name_of(c.direction)),
+                       std::string(name_of(c.precision)),
+                       std::string(c.op->variants[static_cast<std::size_t>(c.variant)].name),
+                       step.provider.empty() ? "own" : step.provider};
+  if (s.file && std::find(s.calls.begin(), s.calls.end(), info) == s.calls.end())
+    s.calls.push_back(info);
+}
+
+void Tracer::after_call(const CallPlace&, const train::Step& step, const Call& call) {
+  State& s = *state_;
+  const auto& tensors = step.spec.op->pass(step.spec.direction).tensors;
+  const auto& views = call.direction == Direction::forward ? call.forward : call.backward;
+  for (std::size_t t = 0; t < tensors.size(); ++t)
+    if (step.tensors[t].exists() && tensors[t].is_written())
+      s.bits.back().outputs +=
+          element_hash(static_cast<std::int64_t>(t), hash_of(copied(s.run->machine, views[t])));
+}
+
+void Tracer::reduced(std::int64_t) {
+  State& s = *state_;
+  s.step.gradients = s.all_sums();
+  if (s.is_full) s.gradient = s.whole(s.run->arrays.gradient, s.gradient_element());
+}
+
+void Tracer::updated(const train::StepResult& result) {
+  State& s = *state_;
+  s.step.loss = result.loss;
+  s.step.loss_scale = result.loss_scale;
+  s.step.lr = result.lr;
+  s.step.gradient_norm = result.gradient_norm;
+  s.step.is_skipped = result.is_skipped;
+  s.step.tokens = result.tokens;
+  s.step.time_ms = result.time_ms;
+  s.step.sample_hash = s.over_ranks(s.step.sample_hash);
+  s.step.random_hash = s.over_ranks(s.step.random_hash);
+  if (s.is_full) s.finish_full();
+  if (s.file) {
+    if (!s.calls.empty()) s.file->write_calls(s.calls);
+    s.calls.clear();
+    s.file->write(s.step, s.bits);
+  }
+  s.last = s.step;
+}
+
+}  // namespace opbound::trace
