@@ -127,7 +127,7 @@ double cosine(std::span<const double> a, std::span<const double> b) {
   const double aa = dot(a, a), bb = dot(b, b);
   if (aa == 0 && bb == 0) return 1;
   if (aa == 0 || bb == 0) return 0;
-  return dot(a, b) / std::sqrt(aa) / std::sqrt(bb);
+  return dot(a, b) / std::sqrt(aa * bb);
 }
 
 double distance(std::span<const double> a, std::span<const double> b) {
