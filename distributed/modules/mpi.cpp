@@ -31,53 +31,123 @@ const char* failed(int code, const char* call) {
   return failure.c_str();
 }
 
-/// Calls start(pointer, bytes, request) for every part of a message.
+/// A part of a message on its way.
+struct Part {
+  std::int32_t peer;
+  bool comes;
+  int bytes;
+};
+
+/// What has been started and has not ended; requests and parts have the same places.
+struct Transit {
+  std::vector<MPI_Request> requests;
+  std::vector<Part> parts;
+};
+
+/// Calls start(pointer, bytes, request) for every part of a message. An empty message is a part
+/// too, of no bytes: whoever waits for it waits for its sender.
 template <class Bytes, class F>
-const char* in_parts(std::span<Bytes> bytes, std::vector<MPI_Request>& requests, const char* call,
+const char* in_parts(std::int32_t peer, bool comes, std::span<Bytes> bytes, Transit& transit,
                      F start) {
-  for (std::size_t first = 0; first < bytes.size(); first += most_bytes) {
-    const std::size_t count = std::min(most_bytes, bytes.size() - first);
-    requests.push_back(MPI_REQUEST_NULL);
-    const int code = start(bytes.data() + first, static_cast<int>(count), &requests.back());
-    if (const char* error = failed(code, call)) return error;
+  std::size_t first = 0;
+  do {
+    const auto count = static_cast<int>(std::min(most_bytes, bytes.size() - first));
+    transit.requests.push_back(MPI_REQUEST_NULL);
+    transit.parts.push_back({peer, comes, count});
+    const int code = start(bytes.data() + first, count, &transit.requests.back());
+    if (const char* error = failed(code, comes ? "MPI_Irecv" : "MPI_Isend")) return error;
+    first += most_bytes;
+  } while (first < bytes.size());
+  return nullptr;
+}
+
+std::string named(const Part& part) {
+  return (part.comes ? "receiving from rank " : "sending to rank ") + std::to_string(part.peer);
+}
+
+const char* is_elsewhere(const Part& part, const std::string& sent) {
+  failure = named(part) + ": it sends " + sent + " where " + std::to_string(part.bytes) +
+            " bytes are due: it is at another place";
+  return failure.c_str();
+}
+
+/// Did all of a part come, and no more? MPI itself takes a shorter message for the whole.
+const char* judged(const Part& part, int code, const MPI_Status& status) {
+  int kind = MPI_SUCCESS;
+  MPI_Error_class(code, &kind);
+  if (kind == MPI_ERR_TRUNCATE && part.comes) return is_elsewhere(part, "more");
+  if (const char* error = failed(code, named(part).c_str())) return error;
+  if (!part.comes) return nullptr;
+  int count = 0;
+  if (const char* error = failed(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count"))
+    return error;
+  return count == part.bytes ? nullptr : is_elsewhere(part, std::to_string(count) + " bytes");
+}
+
+/// What has not ended after so many seconds is taken back, and the first of it is named.
+const char* given_up(Transit& transit, double seconds) {
+  std::string whom;
+  for (std::size_t k = 0; k < transit.requests.size(); ++k) {
+    if (transit.requests[k] == MPI_REQUEST_NULL) continue;
+    const Part& part = transit.parts[k];
+    if (whom.empty()) {
+      int has_sent = 0;
+      whom = named(part) + ": ";
+      if (part.comes)
+        MPI_Iprobe(part.peer, MPI_ANY_TAG, MPI_COMM_WORLD, &has_sent, MPI_STATUS_IGNORE);
+      if (has_sent != 0) whom += "it has sent something else; ";
+    }
+    MPI_Cancel(&transit.requests[k]);
+    MPI_Request_free(&transit.requests[k]);
+  }
+  failure = whom + "no end within " + std::to_string(std::lround(seconds)) + " seconds";
+  return failure.c_str();
+}
+
+/// Waits for all of it; what is wrong with a part is told as soon as it has come.
+const char* wait(Transit& transit, double seconds) {
+  const auto count = static_cast<int>(transit.requests.size());
+  std::vector<int> places(transit.requests.size());
+  std::vector<MPI_Status> statuses(transit.requests.size());
+  const double start = MPI_Wtime();
+  for (int left = count; left > 0;) {
+    int ended = 0;
+    const int code =
+        MPI_Testsome(count, transit.requests.data(), &ended, places.data(), statuses.data());
+    int kind = MPI_SUCCESS;
+    MPI_Error_class(code, &kind);
+    const bool is_told_by_part = kind == MPI_ERR_IN_STATUS;
+    if (!is_told_by_part)
+      if (const char* error = failed(code, "MPI_Testsome")) return error;
+    if (ended == MPI_UNDEFINED) return nullptr;
+    for (int k = 0; k < ended; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      const Part& part = transit.parts[static_cast<std::size_t>(places[at])];
+      const int own = is_told_by_part ? statuses[at].MPI_ERROR : MPI_SUCCESS;
+      if (const char* error = judged(part, own, statuses[at])) return error;
+    }
+    left -= ended;
+    if (ended == 0 && MPI_Wtime() - start > seconds) return given_up(transit, seconds);
   }
   return nullptr;
 }
 
-/// Waits for all of them; those that are not done after so many seconds are given up.
-const char* wait(std::vector<MPI_Request>& requests, double seconds) {
-  const auto count = static_cast<int>(requests.size());
-  const double start = MPI_Wtime();
-  for (int done = 0;;) {
-    if (const char* error =
-            failed(MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall"))
-      return error;
-    if (done != 0) return nullptr;
-    if (MPI_Wtime() - start > seconds) break;
-  }
-  for (MPI_Request& request : requests) {
-    if (request == MPI_REQUEST_NULL) continue;
-    if (const char* error = failed(MPI_Cancel(&request), "MPI_Cancel")) return error;
-    if (const char* error = failed(MPI_Request_free(&request), "MPI_Request_free")) return error;
-  }
-  failure = "no end within " + std::to_string(std::lround(seconds)) + " seconds";
-  return failure.c_str();
-}
-
 const char* exchange(std::span<const Sent> sent, std::span<const Received> received,
                      double seconds) {
-  std::vector<MPI_Request> requests;
+  Transit transit;
   for (const Received& r : received)
-    if (const char* error = in_parts(r.bytes, requests, "MPI_Irecv", [&](auto* p, int n, auto* q) {
-          return MPI_Irecv(p, n, MPI_BYTE, r.from, r.tag, MPI_COMM_WORLD, q);
-        }))
+    if (const char* error =
+            in_parts(r.from, true, r.bytes, transit, [&](auto* p, int n, auto* request) {
+              return MPI_Irecv(p, n, MPI_BYTE, r.from, r.tag, MPI_COMM_WORLD, request);
+            }))
       return error;
   for (const Sent& s : sent)
-    if (const char* error = in_parts(s.bytes, requests, "MPI_Isend", [&](auto* p, int n, auto* q) {
-          return MPI_Isend(p, n, MPI_BYTE, s.to, s.tag, MPI_COMM_WORLD, q);
-        }))
+    if (const char* error =
+            in_parts(s.to, false, s.bytes, transit, [&](auto* p, int n, auto* request) {
+              return MPI_Isend(p, n, MPI_BYTE, s.to, s.tag, MPI_COMM_WORLD, request);
+            }))
       return error;
-  return wait(requests, seconds);
+  return wait(transit, seconds);
 }
 
 // ---- the library's own collectives

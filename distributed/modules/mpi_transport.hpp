@@ -18,7 +18,8 @@ struct MpiTransport {
   std::int32_t rank = 0, size = 1;
   const char* version = "";  ///< of the library
 
-  /// Gives up where it is not done after so many seconds.
+  /// Gives up where it is not done after so many seconds, and at once where a rank sends another
+  /// number of bytes than is due.
   const char* (*exchange)(std::span<const Sent>, std::span<const Received>,
                           double seconds) = nullptr;
 
