@@ -94,6 +94,14 @@ void Shadow::wrote(train::Machine& machine, const TensorView& view, std::int64_t
   }
 }
 
+void Shadow::set(Element element, std::int64_t first, std::int64_t count, const std::byte* bytes) {
+  element_ = element;
+  if (const auto all = static_cast<std::size_t>((first + count) * width()); bytes_.size() < all)
+    bytes_.resize(all);
+  keep({first, count, bytes});
+  known_.add(first, first + count);
+}
+
 TensorView Shadow::here(TensorView view, std::int64_t offset) const {
   // a view may write, whoever holds it; nobody writes through these
   view.data = const_cast<std::byte*>(bytes_.data()) + offset * width();

@@ -61,6 +61,9 @@ class Shadow {
                                  std::int64_t offset, Runs* news = nullptr);
   void wrote(train::Machine& machine, const TensorView& view, std::int64_t offset);
 
+  /// So many elements from `first` on are these.
+  void set(Element element, std::int64_t first, std::int64_t count, const std::byte* bytes);
+
   /// The view's elements here.
   TensorView here(TensorView view, std::int64_t offset) const;
   /// These bytes, of elements from `first` on, against what is known of them.
