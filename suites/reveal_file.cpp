@@ -1,9 +1,10 @@
 #include "suites/reveal_file.hpp"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "reports/error.hpp"
+#include "reports/json.hpp"
+#include "suites/input_file.hpp"
 #include "suites/run.hpp"
 
 namespace opbound {
@@ -14,6 +15,8 @@ using Json = nlohmann::ordered_json;
 std::string name_of(Answer answer) {
   return answer == Answer::yes ? "yes" : answer == Answer::no ? "no" : "not asked";
 }
+
+constexpr int deepest_file = 8;  // the nodes of a tree need 4
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw InputError(path, what, "a file that `opbound reveal --out` wrote");
@@ -73,9 +76,8 @@ std::string reveal_text(const CaseSpec& spec, const SumOfPass& sum, const Provid
 }
 
 OrderFile read_order_file(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw InputError(path, "cannot be read", "a file that `opbound reveal --out` wrote");
-  const Json json = Json::parse(file, nullptr, false);
+  InputFile file(path);
+  const Json json = detail::parse_json<Json>(file.text(0, file.size()), deepest_file);
   OrderFile order;
   try {
     if (json.at("kind").get<std::string>() != "order") refuse(path, "no revealed order");

@@ -95,6 +95,7 @@ Suite read_suite(const std::string& path) {
   if (const TomlValue* v = table.find("seed")) context.seeds = detail::read_seeds(*v);
   for (const TomlValue& one : table.at("case").list("[[case]] tables")) {
     std::vector<CaseSpec> cases = detail::read_case(one, context);
+    if (suite.cases.size() + cases.size() > detail::most_checks) detail::refuse_so_many(one);
     std::move(cases.begin(), cases.end(), std::back_inserter(suite.cases));
   }
   if (suite.cases.empty()) table.at("case").refuse("no case", "at least one [[case]]");

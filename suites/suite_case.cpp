@@ -8,8 +8,6 @@
 namespace opbound::detail {
 namespace {
 
-constexpr int most_checks = 100000;
-
 std::string quoted(const Op& op, int variant) {
   return "'" + std::string(op.variants[static_cast<std::size_t>(variant)].name) + "'";
 }
@@ -98,8 +96,7 @@ void require_few(const TomlValue& value, const CaseChoices& c) {
                                     c.variants ? c.variants->places.size() : 1, c.shapes.size(),
                                     c.inputs.size(), c.seeds.size()})
     product *= static_cast<double>(choices);
-  if (product > most_checks)
-    value.refuse("too many combinations", "at most " + std::to_string(most_checks));
+  if (product > double{most_checks}) refuse_so_many(value);
 }
 
 const TensorSpec& tensor_named(const Op& op, std::string_view name) {
@@ -146,6 +143,10 @@ void add_inputs(std::vector<CaseSpec>& cases, CaseSpec& spec, const CaseChoices&
 }
 
 }  // namespace
+
+void refuse_so_many(const TomlValue& value) {
+  value.refuse("too many combinations", "at most " + std::to_string(most_checks));
+}
 
 std::vector<CaseSpec> read_case(const TomlValue& value, const SuiteContext& context) {
   const CaseChoices c = read_choices(value, context);

@@ -22,6 +22,11 @@ struct SuiteContext {
 /// A tensor of 2^28 elements takes some 20 GiB to judge.
 inline constexpr std::int64_t most_elements = std::int64_t{1} << 28;
 
+/// Checks of a suite, and choices on the way to them: lists that multiply would else take all
+/// memory before the product is looked at.
+inline constexpr int most_checks = 100000;
+[[noreturn]] void refuse_so_many(const TomlValue& value);
+
 /// How a tensor is to be filled, and where the suite says so.
 struct GivenInput {
   std::string tensor;

@@ -52,8 +52,10 @@ std::vector<AttributeBytes> read_attributes(const TomlValue* value, const Op& op
     const TomlValue* choices = table.find(a.name);
     if (choices == nullptr) continue;
     std::vector<AttributeBytes> longer;
+    const std::vector<TomlValue> values = choices->one_or_list();
+    if (all.size() * values.size() > most_checks) refuse_so_many(*choices);
     for (const AttributeBytes& begun : all)
-      for (const TomlValue& v : choices->one_or_list()) {
+      for (const TomlValue& v : values) {
         longer.push_back(begun);
         if (a.set(longer.back(), v.attribute(a.expected))) continue;
         if (!v.is_text()) v.refuse_type(a.expected);

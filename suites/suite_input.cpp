@@ -52,8 +52,10 @@ std::vector<GivenInputs> read_choices(const TomlValue& table,
     const TomlValue* value = tensors.find(tensor);
     if (value == nullptr) continue;
     std::vector<GivenInputs> longer;
+    const std::vector<TomlValue> ways = value->one_or_list();
+    if (all.size() * ways.size() > most_checks) refuse_so_many(*value);
     for (const GivenInputs& begun : all)
-      for (const TomlValue& one : value->one_or_list()) {
+      for (const TomlValue& one : ways) {
         longer.push_back(begun);
         longer.back().push_back({std::string(tensor), read_spec(one, folder), one});
       }
@@ -83,6 +85,7 @@ std::vector<GivenInputs> read_inputs(const TomlValue& value,
   std::vector<GivenInputs> all;
   for (const TomlValue& table : value.one_or_list()) {
     std::vector<GivenInputs> more = read_choices(table, known, folder);
+    if (all.size() + more.size() > most_checks) refuse_so_many(value);
     std::move(more.begin(), more.end(), std::back_inserter(all));
   }
   return all;

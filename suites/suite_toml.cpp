@@ -28,6 +28,49 @@ std::string_view type_of(const toml::node& node) {
   }
 }
 
+/// Each dot in a key is a table in a table. toml++ bounds how deep values nest (256), not keys, and
+/// its destructors call themselves: a key of 200,000 parts would end the program.
+constexpr int most_parts = 16;
+
+/// Behind the string that begins at `at`; the text's end for one that has none.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string_view three = text.substr(at, 3);
+  const bool is_long = three.size() == 3 && three == std::string(3, quote);
+  const std::string_view close = text.substr(at, is_long ? 3 : 1);
+  for (at += close.size(); at < text.size(); ++at) {
+    if (text[at] == '\\' && quote == '"') {
+      ++at;
+    } else if (text[at] == '\n' && !is_long) {
+      return at;
+    } else if (text.substr(at, close.size()) == close) {
+      at += close.size();
+      for (int more = 0; is_long && more < 2 && text.substr(at, 1) == close.substr(0, 1); ++more)
+        ++at;  // quotes of the string itself may stand before those that end it
+      return at;
+    }
+  }
+  return text.size();
+}
+
+/// The line with a key of more than most_parts parts; 0 if there is none.
+long line_of_long_key(std::string_view text) {
+  int parts = 1;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = end_of_string(text, at);
+      continue;
+    }
+    if (c == '#') at = std::min(text.find('\n', at), text.size() - 1);
+    if (c == '.' && ++parts > most_parts)
+      return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    if (std::string_view("\n,=[]{}#").find(c) != std::string_view::npos) parts = 1;
+    ++at;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::string TomlValue::text(std::string_view expected) const {
@@ -130,6 +173,9 @@ const TomlValue& TomlTable::at(std::string_view key) const {
 toml::table parse_toml(const std::string& path) {
   InputFile file(path);
   const std::string text = file.text(0, file.size());
+  if (const long line = line_of_long_key(text); line > 0)
+    throw InputError(path, line, "a key of too many parts",
+                     "at most " + std::to_string(most_parts));
   try {
     return toml::parse(text, path);
   } catch (const toml::parse_error& e) {

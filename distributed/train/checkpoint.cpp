@@ -12,6 +12,7 @@
 #include <span>
 #include <utility>
 
+#include "reports/json.hpp"
 #include "suites/safetensors.hpp"
 #include "suites/sha256.hpp"
 #include "suites/tensor_file.hpp"
@@ -30,6 +31,7 @@ constexpr const char* hash_key = "sha256";
 constexpr const char* state_key = "state";
 constexpr const char* a_checkpoint = "a checkpoint that `opbound train` wrote";
 const std::string no_hash(64, '0');
+constexpr int deepest_state = 16;  // a spec and its policy need 7
 
 // ---- files
 
@@ -179,9 +181,9 @@ Checkpoint read_checkpoint(const fs::path& path) {
 
   // From here on every byte is as it was written; what does not fit was not written here.
   Checkpoint checkpoint;
-  const Json state = Json::parse(text_at(file, input, state_key), nullptr, false);
+  const Json state = detail::parse_json<Json>(text_at(file, input, state_key), deepest_state);
   if (!state.is_object() || !state.contains("step") || !state["step"].is_number_integer() ||
-      !state.contains("metadata"))
+      state["step"].get<std::int64_t>() < 0 || !state.contains("metadata"))
     input.refuse("state without step or metadata", a_checkpoint);
   checkpoint.step = state["step"].get<std::int64_t>();
   checkpoint.metadata = state["metadata"];

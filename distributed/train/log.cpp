@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reports/error.hpp"
+#include "reports/json.hpp"
 #include "suites/input_file.hpp"
 
 namespace opbound::train {
@@ -15,6 +16,7 @@ constexpr std::string_view run_kind = "training_run";
 constexpr std::string_view step_kind = "training_step";
 constexpr std::string_view result_kind = "training_result";
 constexpr std::size_t longest_line = 1 << 20;  // far above any; bounds memory
+constexpr int deepest_line = 16;               // the attributes of a policy's rule need 6
 
 /// What all lines begin with.
 const std::string line_start = "{\"schema\":1,\"kind\":\"training_";
@@ -101,7 +103,7 @@ namespace {
 class Line {
  public:
   Line(std::string_view text, const std::string& path, long line) : path_(path), line_(line) {
-    json_ = Json::parse(text, nullptr, false);
+    json_ = detail::parse_json<Json>(text, deepest_line);
     if (!json_.is_object()) refuse("no JSON object", "a line of a training log");
     if (whole<std::int64_t>("schema") != training_log_schema)
       refuse("schema " + json_["schema"].dump(), std::to_string(training_log_schema));
@@ -176,6 +178,7 @@ RunRecord run_of(const Line& line) {
   r.data_sha256 = line.text("data_sha256");
   r.first_step = line.whole<std::int64_t>("first_step");
   r.spec = line.at("spec");
+  if (!r.spec.is_object()) line.wrong("spec", "an object");
   r.providers = line.named("providers");
   r.environment = line.named("environment");
   return r;

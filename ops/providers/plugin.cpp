@@ -1,13 +1,12 @@
 #include "ops/providers/plugin.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
+#include "ops/providers/plugin_description.hpp"
 #include "ops/providers/plugin_process.hpp"
 
 namespace opbound {
@@ -15,115 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using detail::Answer;
+using detail::contains;
+using detail::Description;
+using detail::every_variant;
+using detail::Listed;
 using detail::Outcome;
 using detail::Step;
-
-constexpr std::array<std::string_view, 12> function_names{
-    "exp", "exp2", "expm1", "log", "log1p", "tanh", "erf", "erfc", "sin", "cos", "rsqrt", "pow"};
-static_assert(function_names.size() == FunctionErrors{}.ulp.size());
-
-/// One kernel that the plug-in lists.
-struct Listed {
-  const Op* op = nullptr;
-  bool forward = true, backward = true;
-  std::vector<int> variants;  ///< it is one of them
-
-  /// Those that the attributes allow.
-  std::vector<int> allowed(const AttributeBytes& attributes) const {
-    std::vector<int> all;
-    std::copy_if(variants.begin(), variants.end(), std::back_inserter(all),
-                 [&](int v) { return op->allows(attributes, v); });
-    return all;
-  }
-};
-
-bool contains(const std::vector<int>& all, int one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
-}
-
-std::vector<int> every_variant(const Op& op) {
-  std::vector<int> all;
-  for (std::size_t v = 0; v < op.variants.size(); ++v) all.push_back(static_cast<int>(v));
-  return all;
-}
-
-std::vector<int> read_variants(const Op& op, std::string_view text) {
-  if (text.empty()) return every_variant(op);
-  std::vector<int> variants;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('|'), text.size());
-    const std::string name(text.substr(0, end));
-    variants.push_back(op.variant_named(name));
-    if (variants.back() < 0)
-      throw NotAPlugin("lists variant '" + name + "' of " + std::string(op.name),
-                       "one that `opbound list variants` prints");
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return variants;
-}
-
-Listed read_listed(const std::string& op, const std::string& direction,
-                   const std::string& variants) {
-  Listed listed;
-  listed.op = find_op(op);
-  if (listed.op == nullptr)
-    throw NotAPlugin("lists op '" + op + "'", "one that `opbound list ops` prints");
-  if (!direction.empty() && direction != "forward" && direction != "backward")
-    throw NotAPlugin("lists direction '" + direction + "' of " + op, "forward, backward or NULL");
-  listed.forward = direction != "backward";
-  listed.backward = direction != "forward";
-  listed.variants = read_variants(*listed.op, variants);
-  return listed;
-}
-
-void read_function(const std::string& name, const std::string& ulp, FunctionErrors& errors) {
-  const auto place = std::find(function_names.begin(), function_names.end(), name);
-  if (place == function_names.end())
-    throw NotAPlugin("lists function '" + name + "'", "one that ops/provider.h names");
-  double& error = errors.ulp[static_cast<std::size_t>(place - function_names.begin())];
-  const auto read = std::from_chars(ulp.data(), ulp.data() + ulp.size(), error);
-  if (read.ec != std::errc{} || !(error >= 0) || !std::isfinite(error))
-    throw NotAPlugin("lists function " + name + " with an error of " + ulp + " ulp",
-                     "a number from 0 on");
-}
-
-/// What a plug-in says of itself; PluginLibrary::description writes it.
-struct Description {
-  std::string name, version, device, why_no_device;
-  bool asks = false;  ///< has it supports() or workspace_size()?
-  std::vector<Listed> listed;
-  FunctionErrors functions = cuda_function_errors;
-  std::vector<std::pair<std::string, std::string>> environment;
-
-  explicit Description(const std::vector<std::string>& texts) {
-    auto at = texts.begin();
-    const auto next = [&] { return *at++; };
-    name = next();
-    version = next();
-    device = next();
-    why_no_device = next();
-    asks = !next().empty();
-    if (name == "own" || name == "file")
-      throw NotAPlugin("is named '" + name + "', which is opbound's", "another name");
-    for (auto left = std::stoull(next()); left > 0; --left) {
-      const std::string op = next(), direction = next();
-      listed.push_back(read_listed(op, direction, next()));
-    }
-    for (auto left = std::stoull(next()); left > 0; --left) {
-      const std::string function = next();
-      read_function(function, next(), functions);
-    }
-    while (at != texts.end()) {
-      const std::string entry = next();
-      const auto is_it = [&](const auto& other) { return other.first == entry; };
-      if (entry.empty() || entry == plugin_file_key ||
-          std::any_of(environment.begin(), environment.end(), is_it))
-        throw NotAPlugin("has the environment entry '" + entry + "'",
-                         "names of its own, each once");
-      environment.emplace_back(entry, next());
-    }
-  }
-};
 
 class Plugin final : public Provider {
  public:
@@ -182,7 +78,9 @@ class Plugin final : public Provider {
   Description loaded() {
     const Answer answer = process_.ask(Step::load);
     const std::vector<std::string> texts = detail::split(answer.text);
-    if (answer.outcome == Outcome::not_usable) throw NotAPlugin(texts.at(0), texts.at(1));
+    if (answer.outcome == Outcome::not_usable)
+      throw NotAPlugin(texts.empty() ? "cannot be used" : texts[0],
+                       texts.size() < 2 ? "a plug-in" : texts[1]);
     if (answer.outcome != Outcome::done)
       throw NotAPlugin("cannot be loaded: " + answer.text, "a plug-in that loads");
     return Description(texts);
@@ -194,7 +92,10 @@ class Plugin final : public Provider {
     std::uint64_t workspace = 0;
     if (about_.asks) {
       std::memcpy(process_.memory(sizeof request).data(), &request, sizeof request);
-      workspace = std::stoull(asked(Step::support));
+      const std::string told = asked(Step::support);
+      const std::optional<std::uint64_t> bytes = detail::whole_number(told);
+      if (!bytes) throw ProviderFailure(name() + ": its workspace is no number of bytes");
+      workspace = *bytes;
     }
     const std::span<std::byte> memory =
         process_.memory(detail::place_workspace(request, workspace));

@@ -1,0 +1,17 @@
+// Logs of training runs.
+#include "distributed/train/log.hpp"
+#include "tests/fuzz/target.hpp"
+
+namespace opbound::fuzz {
+
+void training_log(Bytes input) {
+  const std::string path = put("log.jsonl", input);
+  reads([&] {
+    for (const train::LoggedRun& run : train::read_training_log(path).runs)
+      require(!run.parts.empty(), "a run with a beginning");
+  });
+}
+
+}  // namespace opbound::fuzz
+
+OPBOUND_FUZZ_TARGET(training_log)
