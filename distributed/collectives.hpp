@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "distributed/engine.hpp"
+#include "distributed/launch.hpp"
 #include "distributed/program.hpp"
 #include "distributed/reproducible.hpp"
 #include "ops/tensor.hpp"
@@ -94,10 +95,10 @@ class Collectives {
 /// rank too, and a rank's device() is the one of its place among its machine's ranks: a program
 /// makes it current for its own runtime. Throws Unavailable where a module or a GPU is missing,
 /// ProviderFailure where ranks do not come within `seconds`, as a later call does.
-std::unique_ptr<Collectives> join_ranks(double seconds = default_patience);
+std::unique_ptr<Collectives> join_ranks(double seconds = patience());
 /// On devices. Without a launcher the one rank has device number `device`; beside one InputError
 /// unless it is 0, since the launcher places the ranks.
-std::unique_ptr<Collectives> join_device_ranks(int device, double seconds = default_patience);
+std::unique_ptr<Collectives> join_device_ranks(int device, double seconds = patience());
 
 /// The same over a transport that somebody has; one rank where there is none.
 std::unique_ptr<Collectives> host_collectives(std::unique_ptr<Communicator> communicator,

@@ -14,8 +14,14 @@ struct Launched {
 };
 
 /// From the variables of Open MPI, of MPICH and Intel MPI (PMI), of a step of Slurm, or from RANK
-/// and WORLD_SIZE, as torchrun sets them; the first that are set. Nothing where none are. Throws
-/// InputError for a variable that is no number, and for a rank that is not below the size.
+/// and WORLD_SIZE, as torchrun sets them; the first that are set. Nothing where none are, and in
+/// Slurm's batch script, which is process 0 of no step. Throws InputError for a variable that is no
+/// number, a rank that is not below the size, a place on a machine that is not below its ranks, and
+/// for half of a launcher's variables where no other launcher's are whole.
 std::optional<Launched> launched();
+
+/// Seconds for which a training run's ranks wait for one that does not go on: OPBOUND_TIMEOUT, or
+/// 600. Throws InputError for anything but a number from 1e-3 to 1e6.
+double patience();
 
 }  // namespace opbound

@@ -51,6 +51,15 @@ std::chrono::microseconds left_until(Deadline deadline) {
   return std::max(left, std::chrono::microseconds(0));
 }
 
+/// Calls of this socket give up at the deadline: SO_RCVTIMEO or SO_SNDTIMEO.
+void limit(int descriptor, int which, Deadline deadline) {
+  const auto left = std::max(left_until(deadline), std::chrono::microseconds(1));  // 0: for ever
+  const timeval time{left.count() / 1000000, left.count() % 1000000};
+  if (setsockopt(descriptor, SOL_SOCKET, which, &time, sizeof time) != 0) refuse("setsockopt");
+}
+
+bool is_late(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
 sockaddr_in address(int descriptor, int (*ask)(int, sockaddr*, socklen_t*)) {
   sockaddr_in found{};
   socklen_t size = sizeof found;
@@ -93,10 +102,12 @@ Socket Socket::connect(const std::string& host, std::uint16_t port, Deadline dea
   for (;;) {
     Socket s(socket(other->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (s.descriptor_ < 0) refuse("socket");
+    limit(s.descriptor_, SO_SNDTIMEO, deadline);  // of connect too: a machine that does not answer
     if (::connect(s.descriptor_, other->ai_addr, other->ai_addrlen) == 0) {
       send_at_once(s.descriptor_);
       return s;
     }
+    if (errno == EINPROGRESS) errno = ETIMEDOUT;
     if (std::chrono::steady_clock::now() > deadline) refuse(host + ":" + std::to_string(port));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -104,9 +115,12 @@ Socket Socket::connect(const std::string& host, std::uint16_t port, Deadline dea
 
 Socket Socket::accept(Deadline deadline) const {
   pollfd waits{descriptor_, POLLIN, 0};
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(left_until(deadline));
-  const int ready = poll(&waits, 1, static_cast<int>(left.count()));
-  if (ready == 0) throw ProviderFailure("tcp: not all ranks have come");
+  int ready = -1;
+  do {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(left_until(deadline));
+    ready = poll(&waits, 1, static_cast<int>(left.count()));
+  } while (ready < 0 && errno == EINTR);
+  if (ready == 0) return {};
   Socket s(ready < 0 ? -1 : accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC));
   if (s.descriptor_ < 0) refuse("accept");
   send_at_once(s.descriptor_);
@@ -124,25 +138,26 @@ std::string Socket::peer_host() const {
   return text.data();
 }
 
-void Socket::send_all(std::span<const std::byte> bytes) const {
+void Socket::send_all(std::span<const std::byte> bytes, Deadline deadline,
+                      const std::string& whom) const {
   while (!bytes.empty()) {
+    limit(descriptor_, SO_SNDTIMEO, deadline);
     const ssize_t n = send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (n < 0 && errno != EINTR) refuse("send");
+    if (n < 0 && is_late(errno)) throw ProviderFailure("tcp: " + whom + " takes nothing");
+    if (n < 0 && errno != EINTR) refuse("sending to " + whom);
     if (n > 0) bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
 }
 
-void Socket::receive_all(std::span<std::byte> bytes, Deadline deadline) const {
+void Socket::receive_all(std::span<std::byte> bytes, Deadline deadline,
+                         const std::string& whom) const {
   while (!bytes.empty()) {
-    const auto left = std::max(left_until(deadline), std::chrono::microseconds(1));  // 0: for ever
-    const timeval limit{left.count() / 1000000, left.count() % 1000000};
-    if (setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0)
-      refuse("setsockopt");
+    limit(descriptor_, SO_RCVTIMEO, deadline);
     const ssize_t n = recv(descriptor_, bytes.data(), bytes.size(), 0);
-    if (n == 0) throw ProviderFailure("tcp: a rank is gone");
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-      throw ProviderFailure("tcp: a rank has come and says nothing");
-    if (n < 0 && errno != EINTR) refuse("receive");
+    if (n == 0) throw ProviderFailure("tcp: " + whom + " is gone");
+    if (n < 0 && is_late(errno))
+      throw ProviderFailure("tcp: " + whom + " has come and says nothing");
+    if (n < 0 && errno != EINTR) refuse("receiving from " + whom);
     if (n > 0) bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
 }

@@ -25,17 +25,18 @@ class Socket {
 
   /// On all of this machine's addresses; port 0: any that is free.
   static Socket listen(std::uint16_t port, int backlog);
-  /// Tries again until the other side listens, or until the deadline.
+  /// Tries again until the other side listens, or until the deadline, also where nothing answers.
   static Socket connect(const std::string& host, std::uint16_t port, Deadline deadline);
-  /// The next one that connects before the deadline.
+  /// The next one that connects before the deadline; none, of descriptor -1, where nobody does.
   Socket accept(Deadline deadline) const;
 
   int descriptor() const { return descriptor_; }
   std::uint16_t port() const;     ///< its own
   std::string peer_host() const;  ///< the other side's address
 
-  void send_all(std::span<const std::byte> bytes) const;
-  void receive_all(std::span<std::byte> bytes, Deadline deadline) const;
+  // What is wrong is said of `whom`.
+  void send_all(std::span<const std::byte> bytes, Deadline deadline, const std::string& whom) const;
+  void receive_all(std::span<std::byte> bytes, Deadline deadline, const std::string& whom) const;
 
  private:
   int descriptor_ = -1;

@@ -60,17 +60,17 @@ class TcpCommunicator final : public Communicator {
   TcpCommunicator(const Launched& rank, const MeetingPlace& place, double seconds)
       : rank_(rank.rank), peers_(static_cast<std::size_t>(rank.size)), seconds_(seconds) {
     if (rank.size == 1) return;
-    const Deadline deadline = deadline_in(std::min(seconds, longest_meeting));
+    const Deadline deadline = deadline_in(meeting_seconds());
     const Socket own = Socket::listen(0, rank.size);
     const std::vector<Address> all = meet(own, place, deadline);
     for (std::int32_t r = 0; r < rank_; ++r) {
       const Address& a = all[static_cast<std::size_t>(r)];
       at(r) = Socket::connect(a.host.data(), static_cast<std::uint16_t>(a.port), deadline);
       std::int32_t me = rank_;
-      at(r).send_all(bytes_of_value(me));
+      at(r).send_all(bytes_of_value(me), deadline, named(r));
     }
     for (std::int32_t above = rank_ + 1; above < size(); ++above) {
-      Socket s = own.accept(deadline);
+      Socket s = come_to(own, peers_, rank_ + 1, deadline);
       at(introduced(s, peers_, rank_ + 1, deadline)) = std::move(s);
     }
   }
@@ -101,15 +101,28 @@ class TcpCommunicator final : public Communicator {
 
  private:
   Socket& at(std::int32_t r) { return peers_[static_cast<std::size_t>(r)]; }
+  static std::string named(std::int32_t r) { return "rank " + std::to_string(r); }
+  double meeting_seconds() const { return std::min(seconds_, longest_meeting); }
+
+  /// The next one that connects; ProviderFailure with a rank from `least` on that does not.
+  Socket come_to(const Socket& door, const std::vector<Socket>& here, std::int32_t least,
+                 Deadline deadline) const {
+    Socket s = door.accept(deadline);
+    if (s.descriptor() >= 0) return s;
+    std::int32_t absent = least;
+    while (here[static_cast<std::size_t>(absent)].descriptor() >= 0) ++absent;
+    throw ProviderFailure("tcp: " + named(absent) + " has not come within " +
+                          shortest(meeting_seconds()) + " seconds");
+  }
 
   /// Who has connected says so first: a rank from `least` on that is not here yet.
   std::int32_t introduced(const Socket& s, const std::vector<Socket>& here, std::int32_t least,
                           Deadline deadline) const {
     std::int32_t who = -1;
-    s.receive_all(bytes_of_value(who), deadline);
+    s.receive_all(bytes_of_value(who), deadline, "somebody");
     if (who < least || who >= size()) throw ProviderFailure("tcp: somebody who is no such rank");
     if (here[static_cast<std::size_t>(who)].descriptor() >= 0)
-      throw ProviderFailure("tcp: rank " + std::to_string(who) + " has come twice");
+      throw ProviderFailure("tcp: " + named(who) + " has come twice");
     return who;
   }
 
@@ -120,9 +133,9 @@ class TcpCommunicator final : public Communicator {
     if (rank_ > 0) {
       const Socket zero = Socket::connect(place.host, place.port, deadline);
       std::int32_t me = rank_, port = own.port();
-      zero.send_all(bytes_of_value(me));
-      zero.send_all(bytes_of_value(port));
-      zero.receive_all(table, deadline);
+      zero.send_all(bytes_of_value(me), deadline, named(0));
+      zero.send_all(bytes_of_value(port), deadline, named(0));
+      zero.receive_all(table, deadline, named(0));
       std::strncpy(all[0].host.data(), zero.peer_host().c_str(), all[0].host.size() - 1);
       return all;
     }
@@ -130,13 +143,15 @@ class TcpCommunicator final : public Communicator {
     const Socket door = Socket::listen(place.port, size());
     std::vector<Socket> guests(peers_.size());
     for (std::size_t k = 1; k < guests.size(); ++k) {
-      Socket s = door.accept(deadline);
-      const auto who = static_cast<std::size_t>(introduced(s, guests, 1, deadline));
-      s.receive_all(bytes_of_value(all[who].port), deadline);
+      Socket s = come_to(door, guests, 1, deadline);
+      const std::int32_t rank = introduced(s, guests, 1, deadline);
+      const auto who = static_cast<std::size_t>(rank);
+      s.receive_all(bytes_of_value(all[who].port), deadline, named(rank));
       std::strncpy(all[who].host.data(), s.peer_host().c_str(), all[who].host.size() - 1);
       guests[who] = std::move(s);
     }
-    for (std::size_t k = 1; k < guests.size(); ++k) guests[k].send_all(table);
+    for (std::int32_t r = 1; r < size(); ++r)
+      guests[static_cast<std::size_t>(r)].send_all(table, deadline, named(r));
     return all;
   }
 
@@ -170,8 +185,7 @@ class TcpCommunicator final : public Communicator {
         if (!t.is_done() && whom.empty())
           whom =
               (way == &in ? "receiving from rank " : "sending to rank ") + std::to_string(t.peer);
-    throw ProviderFailure("rank " + std::to_string(rank_) + ": " + whom + ": nothing for " +
-                          shortest(seconds_) + " seconds");
+    throw ProviderFailure(whom + ": nothing for " + shortest(seconds_) + " seconds");
   }
 
   /// `n` bytes more are through, or none yet.
@@ -181,8 +195,7 @@ class TcpCommunicator final : public Communicator {
       return;
     }
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
-    throw ProviderFailure("rank " + std::to_string(rank_) + ": " + what + " rank " +
-                          std::to_string(t.peer) + ": " +
+    throw ProviderFailure(std::string(what) + " rank " + std::to_string(t.peer) + ": " +
                           (n == 0 ? "it is gone" : std::strerror(errno)));
   }
 
