@@ -73,6 +73,9 @@ target_compile_options(opbound_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:${cud
 
 if(OPBOUND_SANITIZE)
   set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all)
+  if(OPBOUND_SANITIZE STREQUAL "THREAD")
+    set(sanitizers -fsanitize=thread)
+  endif()
   # g++ 12 takes instrumented library code for uninitialised reads.
   target_compile_options(opbound_flags INTERFACE
     ${sanitizers} -fno-omit-frame-pointer -g1 -O1 -Wno-maybe-uninitialized)
