@@ -136,6 +136,7 @@ class TcpCommunicator final : public Communicator {
       zero.send_all(bytes_of_value(me), deadline, named(0));
       zero.send_all(bytes_of_value(port), deadline, named(0));
       zero.receive_all(table, deadline, named(0));
+      for (Address& a : all) a.host.back() = '\0';  // a name that has no end would go on behind it
       std::strncpy(all[0].host.data(), zero.peer_host().c_str(), all[0].host.size() - 1);
       return all;
     }

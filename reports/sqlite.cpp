@@ -17,6 +17,12 @@ Database::Database(std::string path, bool make, int patience_ms, std::string exp
   handle_.reset(handle);
   if (status != SQLITE_OK) refuse(status);
   sqlite3_busy_timeout(handle, patience_ms);
+  // A file that somebody sent is read, not run: no trigger that answers to what is written, no view
+  // that stands in a table's place and never ends, no trust in functions that its schema calls.
+  for (const int off : {SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_VIEW,
+                        SQLITE_DBCONFIG_TRUSTED_SCHEMA})
+    sqlite3_db_config(handle, off, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
 }
 
 void Database::Close::operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
