@@ -23,7 +23,7 @@ using namespace trace;
 struct Options {
   std::string of, policy, data, device = "cpu", checkpoint, weights, out;
   std::vector<std::int64_t> steps;
-  std::optional<std::int64_t> micro_batch;
+  std::optional<std::int64_t> micro_batch, every;
   std::optional<std::size_t> run;
   std::vector<std::string> swaps;
   bool with_replay = true, is_json = false, is_quiet = false;
@@ -74,6 +74,11 @@ int attribute_as(const Options& o) {
   Source source = is_log(o.of) ? from_log(o) : from_file(o);
   AttributionRequest request;
   request.steps.insert(o.steps.begin(), o.steps.end());
+  if (o.every)
+    for (std::int64_t step = 0; step < source.spec.steps; step += *o.every)
+      request.steps.insert(step);
+  if (request.steps.empty())
+    throw InputError("attribute", "no step", "--step STEP, or --every STEPS");
   request.micro_batch = o.micro_batch;
   request.with_replay = o.with_replay;
   request.most_bytes = machine_bytes();
@@ -124,7 +129,10 @@ void add_attribute(CLI::App& program, Action& chosen) {
                    "for bit; or a training file, such as suites/training/nano.toml")
       ->type_name("LOG.jsonl|FILE.toml")
       ->required();
-  command->add_option("--step", o->steps, "Steps, from 0")->type_name("STEP")->required();
+  command->add_option("--step", o->steps, "Steps, from 0")->type_name("STEP");
+  command->add_option("--every", o->every, "Step 0 and every so many steps to the run's last")
+      ->type_name("STEPS")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   command->add_option("--micro-batch", o->micro_batch, "One of the step, from 0; else all of them")
       ->type_name("M");
   command->add_option("--policy", o->policy, "In place of the file's")->type_name("POLICY");
@@ -133,7 +141,7 @@ void add_attribute(CLI::App& program, Action& chosen) {
       ->type_name("FILE");
   command
       ->add_option("--checkpoint", o->checkpoint,
-                   "Folder of the run's checkpoints: begin with the newest")
+                   "Folder of the run's checkpoints: begin with the last one before the first step")
       ->type_name("FOLDER");
   command->add_option("--weights", o->weights, "What the run began with, if not random ones")
       ->type_name("FILE.safetensors");

@@ -101,6 +101,38 @@ struct Products {
 /// All elements of a value, in a row.
 Ref whole(int value, std::int64_t count) { return {value, {count}, {1}, 0}; }
 
+/// Fills the contributions of classes: inner products with the derivatives along both runs.
+void add_products(const train::RunView& run, const ExactTape& exact, Captured& captured,
+                  Values& local, Values& values, const ClassPlaces& places, Attribution& a) {
+  Values along_exact = exact.adjoints(captured.attributes, values, values);
+  Values along_low = exact.adjoints(captured.attributes, captured.values, local);
+  std::vector<Products> products(a.classes.size());
+  const auto add = [&](std::size_t place, const Ref& r, Tensor& low, Tensor& exact_value) {
+    const auto v = static_cast<std::size_t>(r.value);
+    if (along_exact[v].count() == 0 || !is_float(low.element())) return;
+    products[place].add(view_of(along_exact[v], r), view_of(along_low[v], r), view_of(low, r),
+                        view_of(exact_value, r));
+  };
+  for (std::size_t p = 0; p < places.of_parameter.size(); ++p) {
+    const int v = run.refs.weights[p].value;
+    add(places.of_parameter[p], whole(v, captured.master[p].count()),
+        captured.values[static_cast<std::size_t>(v)], captured.master[p]);
+  }
+  for (std::size_t i = 0; i < exact.forward_calls(); ++i) {
+    const Step& step = run.tape.steps()[i];
+    for (std::size_t t = 0; t < step.tensors.size(); ++t) {
+      const Ref& r = step.tensors[t];
+      if (!r.exists() || !specs_of(step)[t].is_written()) continue;
+      const auto v = static_cast<std::size_t>(r.value);
+      add(places.of_call[i], r, captured.values[v], local[v]);
+    }
+  }
+  for (std::size_t c = 0; c < products.size(); ++c) {
+    a.classes[c].loss = products[c].mean;
+    a.classes[c].loss_exact = products[c].exact;
+  }
+}
+
 }  // namespace
 
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
@@ -145,11 +177,11 @@ std::int64_t attribution_bytes(const ExactTape& exact, bool with_replay) {
     if (value.life == Life::parameter) parameters += elements_of(value);
   }
   const std::int64_t passing = std::max(2 * forward, with_replay ? all + parameters : 0);
-  return 8 * (3 * all + 2 * parameters + passing);
+  return 8 * (3 * all + 2 * parameters + passing + (with_replay ? 8 * parameters : 0));
 }
 
 Attribution attribute(const train::RunView& run, const ExactTape& exact, Captured& captured,
-                      bool with_replay) {
+                      bool with_replay, GradientVectors* vectors) {
   Attribution a;
   a.step = captured.step;
   a.micro_batch = captured.micro_batch;
@@ -174,35 +206,8 @@ Attribution attribute(const train::RunView& run, const ExactTape& exact, Capture
     class_of_call[i] = place_in(
         a.classes,
         class_of(run.tape.steps()[i], i < exact.forward_calls() ? Pass::forward : Pass::backward));
-  {
-    Values along_exact = exact.adjoints(captured.attributes, values, values);
-    Values along_low = exact.adjoints(captured.attributes, captured.values, local);
-    std::vector<Products> products(a.classes.size());
-    const auto add = [&](std::size_t place, const Ref& r, Tensor& low, Tensor& exact_value) {
-      const auto v = static_cast<std::size_t>(r.value);
-      if (along_exact[v].count() == 0 || !is_float(low.element())) return;
-      products[place].add(view_of(along_exact[v], r), view_of(along_low[v], r), view_of(low, r),
-                          view_of(exact_value, r));
-    };
-    for (std::size_t p = 0; p < class_of_parameter.size(); ++p) {
-      const auto v = static_cast<std::size_t>(run.refs.weights[p].value);
-      add(class_of_parameter[p], whole(run.refs.weights[p].value, captured.master[p].count()),
-          captured.values[v], captured.master[p]);
-    }
-    for (std::size_t i = 0; i < exact.forward_calls(); ++i) {
-      const Step& step = run.tape.steps()[i];
-      for (std::size_t t = 0; t < step.tensors.size(); ++t) {
-        const Ref& r = step.tensors[t];
-        if (!r.exists() || !specs_of(step)[t].is_written()) continue;
-        const auto v = static_cast<std::size_t>(r.value);
-        add(class_of_call[i], r, captured.values[v], local[v]);
-      }
-    }
-    for (std::size_t c = 0; c < products.size(); ++c) {
-      a.classes[c].loss = products[c].mean;
-      a.classes[c].loss_exact = products[c].exact;
-    }
-  }
+  const ClassPlaces places{class_of_call, class_of_parameter};
+  add_products(run, exact, captured, local, values, places, a);
   double squares = 0;
   for (const ClassContribution& c : a.classes) {
     a.predicted += c.loss;
@@ -211,7 +216,8 @@ Attribution attribute(const train::RunView& run, const ExactTape& exact, Capture
   }
   a.root_of_squares = std::sqrt(squares);
   const Trajectories trajectories{exact, captured.attributes, captured.values, local, values};
-  replay_classes(run, trajectories, {class_of_call, class_of_parameter}, with_replay, a);
+  GradientVectors made;
+  replay_classes(run, trajectories, places, with_replay, a, vectors == nullptr ? made : *vectors);
   return a;
 }
 

@@ -101,9 +101,22 @@ struct Attribution {
 /// Bytes of host memory that attributing a micro-batch of this tape takes at most.
 std::int64_t attribution_bytes(const ExactTape& exact, bool with_replay);
 
-/// Throws InputError where the run's loss is not finite: then nothing has a first order.
+/// Gradients by parameter, times the loss scale.
+struct GradientVectors {
+  std::vector<Tensor> exact, low;     ///< G, G'
+  std::vector<Tensor> predicted;      ///< sum of the classes' dG
+  std::vector<double> class_norms;    ///< sum of the classes' |dG|
+  std::vector<double> class_squares;  ///< and of their squares
+  double loss_scale = 1;
+};
+
+/// Throws InputError where the run's loss is not finite: then nothing has a first order. `vectors`
+/// are filled where the attribution has gradients.
 Attribution attribute(const train::RunView& run, const ExactTape& exact, Captured& captured,
-                      bool with_replay);
+                      bool with_replay, GradientVectors* vectors = nullptr);
+
+/// What the vectors say, relative to the exact gradients' norms.
+GradientDeviation deviation_of(const train::Layout& layout, const GradientVectors& vectors);
 
 /// Spearman's rank correlation; 1 of fewer than two pairs, or where both are constant.
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);

@@ -73,8 +73,7 @@ Json of_class(const Attribution& a, const ClassContribution& c) {
   return j;
 }
 
-Json of_parameter(const Attribution& a, const ParameterDeviation& p) {
-  Json j = line_of("attribution_parameter", a.step, a.micro_batch);
+void add_deviation(Json& j, const ParameterDeviation& p) {
   j["name"] = p.name;
   j["layer"] = p.layer;
   j["norm"] = number(p.norm);
@@ -84,6 +83,21 @@ Json of_parameter(const Attribution& a, const ParameterDeviation& p) {
   j["root_of_squares"] = number(p.root_of_squares);
   j["largest"] = number(p.largest);
   j["within"] = p.is_within();
+}
+
+Json of_parameter(const Attribution& a, const ParameterDeviation& p) {
+  Json j = line_of("attribution_parameter", a.step, a.micro_batch);
+  add_deviation(j, p);
+  return j;
+}
+
+Json of_step_gradient(const StepGradient& g, std::size_t p) {
+  Json j = {{"schema", attribution_schema},
+            {"kind", "attribution_gradient"},
+            {"step", g.step},
+            {"micro_batches", g.micro_batches}};
+  add_deviation(j, g.deviation.parameters[p]);
+  j["of_sum"] = number(g.of_sum[p]);
   return j;
 }
 
@@ -112,6 +126,8 @@ std::vector<std::string> attribution_lines(const train::TrainingSpec& spec,
     if (a.replay && a.replay->gradient)
       for (const ParameterDeviation& p : a.replay->gradient->parameters) add(of_parameter(a, p));
   }
+  for (const StepGradient& g : run.gradients)
+    for (std::size_t p = 0; p < g.of_sum.size(); ++p) add(of_step_gradient(g, p));
   for (const SwapResult& s : run.swaps) add(of_swap(s));
   return lines;
 }

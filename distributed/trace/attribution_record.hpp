@@ -4,6 +4,7 @@
 // {"schema":1,"kind":"attribution","step":3,"micro_batch":0,"loss":...,"classes":42,...}
 // {"schema":1,"kind":"attribution_class","step":3,"micro_batch":0,"part":"matmul","layer":0,...}
 // {"schema":1,"kind":"attribution_parameter","step":3,"micro_batch":0,"name":"wte.weight",...}
+// {"schema":1,"kind":"attribution_gradient","step":3,"micro_batches":4,"name":"wte.weight",...}
 // {"schema":1,"kind":"attribution_swap","step":3,"micro_batch":0,"part":"mlp:gelu",...}
 #pragma once
 
@@ -17,7 +18,7 @@ namespace opbound::trace {
 inline constexpr int attribution_schema = 1;
 
 /// One line each, without the newline: of every micro-batch the attribution, its classes and its
-/// parameters; then the swaps. Equal runs give equal bytes.
+/// parameters; then the steps' gradients and the swaps. Equal runs give equal bytes.
 std::vector<std::string> attribution_lines(const train::TrainingSpec& spec,
                                            const AttributedRun& run);
 

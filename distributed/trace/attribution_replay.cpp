@@ -6,108 +6,114 @@
 namespace opbound::trace {
 namespace {
 
-/// Sums over one parameter's gradient.
-struct Sums {
-  double exact = 0, measured = 0, predicted = 0, unattributed = 0;  ///< squares of norms
-  double class_squares = 0, class_norms = 0;                        ///< of the classes' changes
-};
+double ratio(double a, double b) { return a == 0 ? 0 : a / b; }
 
+double square_of_difference(const Tensor& a, const Tensor& b) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < a.count(); ++i) {
+    const double difference = a.at(i) - b.at(i);
+    sum += difference * difference;
+  }
+  return sum;
+}
+
+double square_of(const Tensor& a) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < a.count(); ++i) sum += a.at(i) * a.at(i);
+  return sum;
+}
+
+std::int64_t nonfinite_of(const Tensor& a) {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < a.count(); ++i) count += std::isfinite(a.at(i)) ? 0 : 1;
+  return count;
+}
+
+/// What the classes' errors do to the gradients, class after class.
 class Gradients {
  public:
-  Gradients(const train::RunView& run, const Trajectories& t) : run_(run), t_(t) {
-    for (const train::Ref& g : run.refs.gradients) predicted_.push_back(t.exact.zeros(g.value));
-    sums_.resize(predicted_.size());
-    for (std::size_t p = 0; p < sums_.size(); ++p) {
-      const Tensor &low = at(t.low, p), &exact = at(t.values, p);
-      for (std::int64_t i = 0; i < low.count(); ++i) {
-        const double difference = low.at(i) - exact.at(i);
-        nonfinite_ += std::isfinite(low.at(i)) ? 0 : 1;
-        sums_[p].exact += exact.at(i) * exact.at(i);
-        sums_[p].measured += difference * difference;
-      }
-      exact_ += sums_[p].exact;
-      measured_ += sums_[p].measured;
+  Gradients(const train::RunView& run, const Trajectories& t, GradientVectors& v)
+      : run_(run), v_(v) {
+    v_ = {};
+    for (const train::Ref& g : run.refs.gradients) {
+      const auto place = static_cast<std::size_t>(g.value);
+      v_.exact.push_back(t.values[place]);
+      v_.low.push_back(t.low[place]);
+      v_.predicted.push_back(t.exact.zeros(g.value));
+      exact_ += square_of(v_.exact.back());
+      measured_ += square_of_difference(v_.low.back(), v_.exact.back());
     }
+    v_.class_norms.resize(v_.exact.size());
+    v_.class_squares.resize(v_.exact.size());
+    for (std::size_t place = 0; place < t.values.size(); ++place)
+      if (run.tape.values()[place].name == "loss scale") v_.loss_scale = t.values[place].at(0);
   }
-
-  std::int64_t nonfinite() const { return nonfinite_; }
 
   /// What one class's errors did: its norm over that of the exact gradient, and its share.
   void take(Replay& replay, ClassContribution& c) {
     double squares = 0, along = 0;
-    for (std::size_t p = 0; p < sums_.size(); ++p) {
+    for (std::size_t p = 0; p < v_.exact.size(); ++p) {
       const int v = run_.refs.gradients[p].value;
       if (!replay.is_changed(v)) continue;
-      const Tensor &changed = replay.value(v), &exact = at(t_.values, p), &low = at(t_.low, p);
+      const Tensor &changed = replay.value(v), &exact = v_.exact[p], &low = v_.low[p];
       double of_parameter = 0;
       for (std::int64_t i = 0; i < changed.count(); ++i) {
         const double change = changed.at(i) - exact.at(i);
         of_parameter += change * change;
         along += change * (low.at(i) - exact.at(i));
-        predicted_[p].set(i, predicted_[p].at(i) + change);
+        v_.predicted[p].set(i, v_.predicted[p].at(i) + change);
       }
-      sums_[p].class_squares += of_parameter;
-      sums_[p].class_norms += std::sqrt(of_parameter);
+      v_.class_squares[p] += of_parameter;
+      v_.class_norms[p] += std::sqrt(of_parameter);
       squares += of_parameter;
     }
     c.gradient = ratio(std::sqrt(squares), std::sqrt(exact_));
     c.gradient_share = ratio(along, measured_);
   }
 
-  GradientDeviation deviation() {
-    GradientDeviation all;
-    double predicted = 0, unattributed = 0;
-    for (std::size_t p = 0; p < sums_.size(); ++p) {
-      Sums& s = sums_[p];
-      const Tensor &low = at(t_.low, p), &exact = at(t_.values, p);
-      for (std::int64_t i = 0; i < low.count(); ++i) {
-        const double x = predicted_[p].at(i), rest = low.at(i) - exact.at(i) - x;
-        s.predicted += x * x;
-        s.unattributed += rest * rest;
-      }
-      predicted += s.predicted;
-      unattributed += s.unattributed;
-      const double norm = std::sqrt(s.exact);
-      const train::ParameterSpec& parameter = run_.layout.parameters()[p];
-      all.parameters.push_back(
-          {parameter.name, parameter.layer, norm / loss_scale(), ratio(std::sqrt(s.measured), norm),
-           ratio(std::sqrt(s.predicted), norm), ratio(std::sqrt(s.unattributed), norm),
-           ratio(std::sqrt(s.class_squares), norm), ratio(s.class_norms, norm)});
-    }
-    all.measured = ratio(std::sqrt(measured_), std::sqrt(exact_));
-    all.predicted = ratio(std::sqrt(predicted), std::sqrt(exact_));
-    all.unattributed = ratio(std::sqrt(unattributed), std::sqrt(exact_));
-    return all;
-  }
-
  private:
-  static double ratio(double a, double b) { return a == 0 ? 0 : a / b; }
-
-  const Tensor& at(const Values& values, std::size_t p) const {
-    return values[static_cast<std::size_t>(run_.refs.gradients[p].value)];
-  }
-
-  double loss_scale() const {
-    for (std::size_t v = 0; v < t_.values.size(); ++v)
-      if (run_.tape.values()[v].name == "loss scale") return t_.values[v].at(0);
-    return 1;
-  }
-
   const train::RunView& run_;
-  const Trajectories& t_;
-  std::vector<Tensor> predicted_;  ///< the sum of the classes' changes
-  std::vector<Sums> sums_;
+  GradientVectors& v_;
   double exact_ = 0, measured_ = 0;
-  std::int64_t nonfinite_ = 0;
 };
 
 }  // namespace
 
+GradientDeviation deviation_of(const train::Layout& layout, const GradientVectors& v) {
+  GradientDeviation all;
+  double exact = 0, measured = 0, predicted = 0, unattributed = 0;
+  for (std::size_t p = 0; p < v.exact.size(); ++p) {
+    double rest = 0;
+    for (std::int64_t i = 0; i < v.exact[p].count(); ++i) {
+      const double r = v.low[p].at(i) - v.exact[p].at(i) - v.predicted[p].at(i);
+      rest += r * r;
+    }
+    const double square = square_of(v.exact[p]), norm = std::sqrt(square);
+    const double of_low = square_of_difference(v.low[p], v.exact[p]);
+    const double of_predicted = square_of(v.predicted[p]);
+    exact += square;
+    measured += of_low;
+    predicted += of_predicted;
+    unattributed += rest;
+    const train::ParameterSpec& parameter = layout.parameters()[p];
+    all.parameters.push_back(
+        {parameter.name, parameter.layer, norm / v.loss_scale, ratio(std::sqrt(of_low), norm),
+         ratio(std::sqrt(of_predicted), norm), ratio(std::sqrt(rest), norm),
+         ratio(std::sqrt(v.class_squares[p]), norm), ratio(v.class_norms[p], norm)});
+  }
+  const double norm = std::sqrt(exact);
+  all.measured = ratio(std::sqrt(measured), norm);
+  all.predicted = ratio(std::sqrt(predicted), norm);
+  all.unattributed = ratio(std::sqrt(unattributed), norm);
+  return all;
+}
+
 void replay_classes(const train::RunView& run, const Trajectories& t, const ClassPlaces& places,
-                    bool with_replay, Attribution& a) {
-  Gradients gradients(run, t);
-  a.nonfinite = gradients.nonfinite();
+                    bool with_replay, Attribution& a, GradientVectors& vectors) {
+  for (const train::Ref& g : run.refs.gradients)
+    a.nonfinite += nonfinite_of(t.low[static_cast<std::size_t>(g.value)]);
   if (!with_replay) return;
+  Gradients gradients(run, t, vectors);
   const bool with_gradients = a.nonfinite == 0;
   ReplayResult result;
   std::vector<double> contributions, replays;
@@ -132,7 +138,7 @@ void replay_classes(const train::RunView& run, const Trajectories& t, const Clas
     if (with_gradients) gradients.take(replay, one);
   }
   result.rank_correlation = rank_correlation(contributions, replays);
-  if (with_gradients) result.gradient = gradients.deviation();
+  if (with_gradients) result.gradient = deviation_of(run.layout, vectors);
   a.replay = std::move(result);
 }
 

@@ -14,8 +14,8 @@ struct ClassPlaces {
 };
 
 /// Counts what is not finite in the run's gradient; where `with_replay`, fills what replays tell of
-/// the classes, and `replay`.
+/// the classes, `replay` and, where the gradient is finite, the vectors.
 void replay_classes(const train::RunView& run, const Trajectories& t, const ClassPlaces& places,
-                    bool with_replay, Attribution& a);
+                    bool with_replay, Attribution& a, GradientVectors& vectors);
 
 }  // namespace opbound::trace

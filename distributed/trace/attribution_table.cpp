@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "distributed/trace/attribution_mean.hpp"
 #include "reports/text.hpp"
 
 namespace opbound::trace {
@@ -103,12 +104,13 @@ std::string largest_classes(const Attribution& a, const Terminal& terminal) {
   return table.terminal(terminal) + "\n";
 }
 
-std::string parameters_of_step(const GradientDeviation& g, const Terminal& terminal) {
+std::string parameters_of_step(const GradientDeviation& g, const std::string& title,
+                               const Terminal& terminal) {
   std::vector<const ParameterDeviation*> all;
   for (const ParameterDeviation& p : g.parameters) all.push_back(&p);
   std::stable_sort(all.begin(), all.end(),
                    [](const auto* x, const auto* y) { return x->measured > y->measured; });
-  Table table({{.title = "gradient of"},
+  Table table({{.title = title},
                {.title = "deviates", .number = true},
                {.title = "predicted", .number = true},
                {.title = "unattributed", .number = true},
@@ -122,6 +124,21 @@ std::string parameters_of_step(const GradientDeviation& g, const Terminal& termi
                    {percent(p.largest), p.is_within() ? Colour::plain : Colour::bad}});
   }
   return table.terminal(terminal) + "\n";
+}
+
+std::string within(const GradientDeviation& g) {
+  const auto count = std::count_if(g.parameters.begin(), g.parameters.end(),
+                                   [](const ParameterDeviation& p) { return p.is_within(); });
+  return fmt::format("{} of {} parameters within the sum of their classes' errors", count,
+                     g.parameters.size());
+}
+
+std::string step_gradient(const StepGradient& g) {
+  return fmt::format(
+      "mean gradient of the step's {} micro-batches: deviates by {}, predicted {}, unattributed "
+      "{};\n{}\n\n",
+      g.micro_batches, percent(g.deviation.measured), percent(g.deviation.predicted),
+      percent(g.deviation.unattributed), within(g.deviation));
 }
 
 std::string summary(const Attribution& a, std::int64_t batches, const std::string& policy) {
@@ -142,13 +159,9 @@ std::string summary(const Attribution& a, std::int64_t batches, const std::strin
                     percent(a.replay->largest_gap), a.replay->rank_correlation);
   if (a.replay && a.replay->gradient) {
     const GradientDeviation& g = *a.replay->gradient;
-    const auto within = std::count_if(g.parameters.begin(), g.parameters.end(),
-                                      [](const ParameterDeviation& p) { return p.is_within(); });
-    text += fmt::format(
-        "  gradient: deviates by {}, predicted {}, unattributed {}; {} of {} parameters within the "
-        "sum of their classes' errors\n",
-        percent(g.measured), percent(g.predicted), percent(g.unattributed), within,
-        g.parameters.size());
+    text +=
+        fmt::format("  gradient: deviates by {}, predicted {}, unattributed {}; {}\n",
+                    percent(g.measured), percent(g.predicted), percent(g.unattributed), within(g));
   }
   if (a.nonfinite > 0)
     text += fmt::format("  gradient: {} elements are not finite, so that it is not attributed\n",
@@ -191,72 +204,6 @@ std::string swaps_of(const AttributedRun& run, const Terminal& terminal) {
 
 }  // namespace
 
-Attribution mean_of_step(const std::vector<Attribution>& parts, std::int64_t step) {
-  std::vector<const Attribution*> those;
-  for (const Attribution& a : parts)
-    if (a.step == step) those.push_back(&a);
-  detail::require(!those.empty(), "a step that was attributed");
-  Attribution mean = *those.front();
-  const auto n = static_cast<double>(those.size());
-  for (const Attribution* a : std::span(those).subspan(1)) {
-    mean.loss += a->loss;
-    mean.loss_exact += a->loss_exact;
-    mean.predicted += a->predicted;
-    mean.predicted_exact += a->predicted_exact;
-    mean.nonfinite += a->nonfinite;
-    mean.changed += a->changed;
-    if (mean.first_changed.empty()) mean.first_changed = a->first_changed;
-  }
-  for (double* sum : {&mean.loss, &mean.loss_exact, &mean.predicted, &mean.predicted_exact})
-    *sum /= n;
-  const auto mean_over = [&](auto value) {
-    double sum = 0;
-    for (const Attribution* a : those) sum += value(*a);
-    return sum / n;
-  };
-  const auto root_over = [&](auto value) {
-    return std::sqrt(mean_over([&](const Attribution& a) { return squared(value(a)); }));
-  };
-  double squares = 0;
-  for (std::size_t c = 0; c < mean.classes.size(); ++c) {
-    ClassContribution& to = mean.classes[c];
-    to.loss = mean_over([&](const Attribution& a) { return a.classes[c].loss; });
-    to.loss_exact = mean_over([&](const Attribution& a) { return a.classes[c].loss_exact; });
-    squares += squared(to.loss);
-    if (to.loss_replayed)
-      to.loss_replayed = mean_over([&](const auto& a) { return *a.classes[c].loss_replayed; });
-    if (mean.nonfinite > 0) to.gradient.reset(), to.gradient_share.reset();
-    if (!to.gradient) continue;
-    to.gradient = root_over([&](const Attribution& a) { return *a.classes[c].gradient; });
-    to.gradient_share =
-        mean_over([&](const Attribution& a) { return *a.classes[c].gradient_share; });
-  }
-  mean.root_of_squares = std::sqrt(squares);
-  if (!mean.replay) return mean;
-  for (const Attribution* a : those) {
-    mean.replay->largest_gap = std::max(mean.replay->largest_gap, a->replay->largest_gap);
-    mean.replay->rank_correlation =
-        std::min(mean.replay->rank_correlation, a->replay->rank_correlation);
-  }
-  mean.replay->loss = mean_over([](const Attribution& a) { return a.replay->loss; });
-  if (mean.nonfinite > 0) mean.replay->gradient.reset();
-  if (!mean.replay->gradient) return mean;
-  GradientDeviation& g = *mean.replay->gradient;
-  const auto mean_square = [&](double GradientDeviation::*of) {
-    return root_over([&](const Attribution& a) { return (*a.replay->gradient).*of; });
-  };
-  for (auto of : {&GradientDeviation::measured, &GradientDeviation::predicted,
-                  &GradientDeviation::unattributed})
-    g.*of = mean_square(of);
-  for (std::size_t p = 0; p < g.parameters.size(); ++p)
-    for (auto of : {&ParameterDeviation::norm, &ParameterDeviation::measured,
-                    &ParameterDeviation::predicted, &ParameterDeviation::unattributed,
-                    &ParameterDeviation::root_of_squares, &ParameterDeviation::largest})
-      g.parameters[p].*of =
-          root_over([&](const Attribution& a) { return a.replay->gradient->parameters[p].*of; });
-  return mean;
-}
-
 std::string attribution_table(const train::TrainingSpec& spec, const AttributedRun& run,
                               const Terminal& terminal) {
   std::string text;
@@ -271,7 +218,13 @@ std::string attribution_table(const train::TrainingSpec& spec, const AttributedR
     });
     text += table_by("by precision", a, terminal, [](const CallClass& c) { return c.precision; });
     text += largest_classes(a, terminal);
-    if (a.replay && a.replay->gradient) text += parameters_of_step(*a.replay->gradient, terminal);
+    const auto mean = std::find_if(run.gradients.begin(), run.gradients.end(),
+                                   [&](const StepGradient& g) { return g.step == step; });
+    if (mean != run.gradients.end())
+      text += step_gradient(*mean) +
+              parameters_of_step(mean->deviation, "gradient of the step", terminal);
+    else if (a.replay && a.replay->gradient)
+      text += parameters_of_step(*a.replay->gradient, "gradient", terminal);
   }
   return text + swaps_of(run, terminal) + attribution_last_lines(run);
 }

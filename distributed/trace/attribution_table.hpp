@@ -8,10 +8,6 @@
 
 namespace opbound::trace {
 
-/// A step's micro-batches as one: contributions, losses and shares are means, sizes of gradients'
-/// differences roots of mean squares, gaps the largest, rank correlations the lowest.
-Attribution mean_of_step(const std::vector<Attribution>& parts, std::int64_t step);
-
 /// Of each step: the losses, what was predicted, what is left, what replays say; then tables by op,
 /// by layer, by precision and the largest classes, parameters whose gradients deviate most, and
 /// swaps. Ends with a newline.

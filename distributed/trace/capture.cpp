@@ -1,6 +1,7 @@
 #include "distributed/trace/capture.hpp"
 
 #include <bit>
+#include <utility>
 
 #include "reports/error.hpp"
 
@@ -40,7 +41,7 @@ bool Capture::sees_calls(std::int64_t step, std::int64_t micro_batch) {
   captured_->micro_batch = micro_batch;
   captured_->values = exact_->no_values();
   captured_->attributes.resize(exact_->calls());
-  captured_->master = read_master();
+  captured_->master = read_parameters(run_->arrays.master, run_->spec.policy.master);
   return true;
 }
 
@@ -57,11 +58,11 @@ Tensor Capture::read(const TensorView& view) {
   return t;
 }
 
-std::vector<Tensor> Capture::read_master() {
-  const Element e = element_of(run_->spec.policy.master);
+/// All parameters out of a flat array, as fp64.
+std::vector<Tensor> Capture::read_parameters(std::byte* array, const Format& format) {
   std::int64_t count = 0;
   for (const train::Range& r : run_->owned) count += r.count();
-  Tensor own = read(contiguous_view(e, {count}, run_->arrays.master));
+  Tensor own = read(contiguous_view(element_of(format), {count}, array));
   Tensor flat(Element::fp64, {run_->layout.count()});
   std::int64_t at = 0;
   for (const train::Range& r : run_->owned)
@@ -120,6 +121,12 @@ void Capture::gradient(std::int64_t, std::int64_t, std::byte*) {
   if (!captured_) return;
   use_(*captured_);
   captured_.reset();
+  has_captured_ = true;
+}
+
+void Capture::reduced(std::int64_t step) {
+  if (std::exchange(has_captured_, false) && use_mean_)
+    use_mean_(step, read_parameters(run_->arrays.gradient, run_->spec.policy.gradient));
 }
 
 }  // namespace opbound::trace

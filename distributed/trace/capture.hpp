@@ -30,7 +30,11 @@ class Capture final : public train::Observer {
   /// What is done with a micro-batch when its calls are done: before the next one begins.
   using Use = std::function<void(Captured&)>;
 
-  Capture(Wanted wanted, Use use) : wanted_(std::move(wanted)), use_(std::move(use)) {}
+  /// And with the mean gradient of a step of which one was captured, by parameter, as fp64.
+  using UseMean = std::function<void(std::int64_t step, const std::vector<Tensor>& mean)>;
+
+  Capture(Wanted wanted, Use use, UseMean use_mean = {})
+      : wanted_(std::move(wanted)), use_(std::move(use)), use_mean_(std::move(use_mean)) {}
 
   /// Before the first step. Throws InputError where the run has more than one rank.
   void begin(const train::RunView& run) override;
@@ -40,18 +44,21 @@ class Capture final : public train::Observer {
   void after_call(const train::CallPlace& place, const train::Step& step,
                   const Call& call) override;
   void gradient(std::int64_t step, std::int64_t micro_batch, std::byte* flat) override;
+  void reduced(std::int64_t step) override;
 
   const train::RunView& run() const { return run_.value(); }
   const ExactTape& exact() const { return *exact_; }
 
  private:
   Tensor read(const TensorView& view);
-  std::vector<Tensor> read_master();
+  std::vector<Tensor> read_parameters(std::byte* flat, const Format& format);
   void take_input(std::size_t index, const train::Step& step, const train::Ref& r,
                   const TensorView& there);
 
   Wanted wanted_;
   Use use_;
+  UseMean use_mean_;
+  bool has_captured_ = false;  ///< of this step
   std::optional<train::RunView> run_;
   std::unique_ptr<ExactTape> exact_;
   std::optional<Captured> captured_;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "distributed/trace/nearest_checkpoint.hpp"
 #include "distributed/train/policy_check.hpp"
 #include "distributed/train/weights.hpp"
 #include "reports/error.hpp"
@@ -72,9 +73,12 @@ TrainingSpec swapped(TrainingSpec spec, const Swap& swap, double loss_scale) {
   change.where = "--swap " + swap.part;
   change.precision = precision_named(swap.how);
   if (!change.precision) change.provider = swap.how;
-  if (change.precision && *change.precision == Precision{fp64, fp64, fp64}) change.variant = "";
+  if (change.precision) change.variant = "";  // the algorithm may not be there in that precision
   spec.policy.rules.push_back(change);
   spec.policy.initial_scale = loss_scale;
+  if (change.precision && !detail::has_kernel(change.precision->compute))
+    throw InputError(change.where, "no kernel computes in " + swap.how,
+                     "a precision that computes in fp64, fp32, bf16 or fp16");
   train::require_possible(spec.policy);
   train::require_valid(spec, change.where);
   return spec;
@@ -132,15 +136,13 @@ void require_same(const train::StepResult& step, const AgainOptions& options) {
 
 void begin_weights(Trainer& trainer, const TrainingSpec& spec, const AttributionRequest& request,
                    const AgainOptions& options) {
-  if (!options.checkpoint.empty() && trainer.resume(options.checkpoint, options.on_note)) {
-    if (trainer.steps_done() <= *request.steps.begin()) return;
-    throw InputError(options.checkpoint.string(),
-                     "its newest checkpoint is of after step " + number(trainer.steps_done() - 1),
-                     "a --step from " + number(trainer.steps_done()) +
-                         " on, or no --checkpoint: then the run begins anew");
+  const std::int64_t first = *request.steps.begin();
+  if (!options.checkpoint.empty()) {
+    if (resume_before(trainer, options.checkpoint, first, options.on_note)) return;
+    if (options.on_note)
+      options.on_note(options.checkpoint.string() + ": no checkpoint of before step " +
+                      number(first) + ": from the beginning");
   }
-  if (!options.checkpoint.empty())
-    throw InputError(options.checkpoint.string(), "no checkpoint", "the folder of the run's own");
   if (options.weights.empty()) return trainer.set_initial_weights();
   const auto by_name = train::read_weights(options.weights, spec.model, spec.policy.master);
   std::vector<Tensor> weights;
@@ -175,6 +177,7 @@ std::int64_t machine_bytes() {
 AttributedRun attribute_run(const TrainingSpec& spec, const AttributionRequest& request,
                             const AgainOptions& options) {
   require_there(spec, request);
+  for (const Swap& swap : request.swaps) swapped(spec, swap, 1);  // refuses what cannot be
   AttributedRun result;
   MemoryGuard guard(request);
   SampleNoted noted;
@@ -182,11 +185,20 @@ AttributedRun attribute_run(const TrainingSpec& spec, const AttributionRequest& 
     return request.steps.contains(step) && (!request.micro_batch || *request.micro_batch == m);
   };
   const Capture* seen = nullptr;
-  Capture capture(is_wanted, [&](Captured& captured) {
-    result.parts.push_back(attribute(seen->run(), seen->exact(), captured, request.with_replay));
+  StepGradientSum gradients;
+  const auto use = [&](Captured& captured) {
+    GradientVectors vectors;
+    result.parts.push_back(
+        attribute(seen->run(), seen->exact(), captured, request.with_replay, &vectors));
+    gradients.take(result.parts.back(), vectors);
     for (const Swap& swap : request.swaps)
       result.swaps.push_back(swap_in(seen->run(), captured, noted.last, swap, options));
-  });
+  };
+  const auto use_mean = [&](std::int64_t, const std::vector<Tensor>& mean) {
+    auto step = gradients.finish(seen->run().layout, mean, spec.micro_batches);
+    if (step) result.gradients.push_back(std::move(*step));
+  };
+  Capture capture(is_wanted, use, use_mean);
   seen = &capture;
   TrainOptions how;
   how.device = options.device;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "distributed/trace/attribution.hpp"
+#include "distributed/trace/gradient_step.hpp"
 #include "distributed/train/trainer.hpp"
 
 namespace opbound::trace {
@@ -42,8 +43,9 @@ struct AttributionRequest {
 
 struct AgainOptions {
   std::string device = "cpu";
-  std::filesystem::path checkpoint;  ///< a folder; empty: from the beginning
-  std::filesystem::path weights;     ///< the run's first ones; empty: random ones
+  /// A folder: the run goes on from its last one before the first step that is asked for.
+  std::filesystem::path checkpoint;
+  std::filesystem::path weights;  ///< the run's first ones; empty: random ones
   train::MakeProvider make_provider;
   std::vector<train::Observer*> observers;  ///< told before the capture: what plants faults
   std::string log;          ///< where the next two were read, for messages; empty: no log
@@ -55,7 +57,8 @@ struct AgainOptions {
 
 struct AttributedRun {
   train::RunFacts facts;
-  std::vector<Attribution> parts;  ///< by step, then by micro-batch
+  std::vector<Attribution> parts;       ///< by step, then by micro-batch
+  std::vector<StepGradient> gradients;  ///< of steps of which every micro-batch has gradients
   std::vector<SwapResult> swaps;
 };
 
