@@ -199,10 +199,11 @@ std::string collective_again_text(const Record& record) {
   text.append("opbound collective ").append(name_of(collective_of(record)));
   text += " --engine " + shell_word(engine);
   if (!is_mpi && launcher.empty() && engine != "tcp") text += " --ranks " + ranks;
-  if (const std::string order(order_of(record)); !order.empty()) text += " --order " + order;
-  text += " --precision " + record.precision;
+  if (const std::string order(order_of(record)); !order.empty())
+    text += " --order " + shell_word(order);
+  text += " --precision " + shell_word(record.precision);
   for (const auto& [name, value] : record.attributes)
-    text += " --attribute " + name + "=" + text_of(value);
+    text += " --attribute " + shell_word(name + "=" + text_of(value));
   for (const auto& [dim, size] : record.inputs.shape)
     if (dim == "n") text += " --size " + std::to_string(size);
   const std::size_t sign = record.inputs.input.find('=');
@@ -214,7 +215,7 @@ std::string collective_again_text(const Record& record) {
   for (const auto& [key, option] : std::initializer_list<std::pair<std::string_view, std::string>>{
            {"lost", "lost"}, {"dead_rank", "dead-rank"}, {"dead_round", "dead-round"}})
     if (const std::string value = environment_of(record, key); !value.empty())
-      text += " --" + option + " " + value;
+      text += " --" + option + " " + shell_word(value);
   return "\nto run this check again\n  " + text + "\n" + version_text(record);
 }
 
@@ -227,8 +228,8 @@ std::string sweep_again_text(const Record& record) {
   std::string text = "\nto run this sweep again\n  opbound sweep " + record.op;
   if (suite.empty() || suite != suite_file_named(record.op + ".toml"))
     text += " --suites " + shell_word(folder.empty() ? "." : folder);
-  text += device_option(record) + " --every " + every_of(record) + " --all-attributes --case " +
-          shell_word(identity(spec)) + "\n";
+  text += device_option(record) + " --every " + shell_word(every_of(record)) +
+          " --all-attributes --case " + shell_word(identity(spec)) + "\n";
   if (suite.empty())
     text += "in a folder with this suite " + record.op + ".toml" + not_found_text(record) +
             indented_suite(spec);
