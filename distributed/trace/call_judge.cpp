@@ -117,14 +117,23 @@ class CallJudge {
     CutJudge judge(op_, contract_);
     std::vector<Record> rows;
     std::uint64_t salt = 0;
-    for (const NamedProduct& p : products_of(op_, past_.call)) {
+    const std::vector<NamedProduct> products = products_of(op_, past_.call);
+    for (const NamedProduct& p : products) {
       const ProductRows found = check_product(p.product, seed(salt++));
       rows.push_back(record_of_rows(p.output, found));
       if (!found.failing.empty())
         judge_slice(judge, p.output, found.failing.front(), p.output == "dbias");
     }
-    for (const std::string_view name : {"d", "da", "db", "dbias", "dc"})
-      if (const int t = output_named(name); t >= 0) sample_elements(judge, name, t, seed(salt++));
+    for (const std::string_view name : {"d", "da", "db", "dbias", "dc"}) {
+      const int t = output_named(name);
+      const auto as_product = std::find_if(products.begin(), products.end(),
+                                           [&](const auto& p) { return p.output == name; });
+      if (t < 0) continue;
+      if (as_product != products.end() && name != "dbias")
+        sample_product(judge, as_product->product, t, seed(salt++));
+      else
+        sample_elements(judge, name, t, seed(salt++));
+    }
     take(judge, rows);
   }
 
@@ -154,7 +163,18 @@ class CallJudge {
     judge.judge(cut_at(spec_, past_.call, choice), {output});
   }
 
-  /// Each element is a cut of its own: one row and one column.
+  /// Each element is a case of its own: a row times a column.
+  void sample_product(CutJudge& judge, const Product& p, int tensor, std::uint64_t salt) {
+    const auto chosen = sampled(p.d.count(), share_.product_elements, salt);
+    for (const std::int64_t e : chosen) {
+      Cut cut = product_element(spec_, past_.call, p.a, p.b, p.d, p.bias, e);
+      cut.stands_for = tensor;
+      judge.judge(cut, {"d"});
+    }
+    judge.count(tensor, std::ssize(chosen), p.d.count());
+  }
+
+  /// The same as a cut of the call, which makes the other outputs too.
   void sample_elements(CutJudge& judge, std::string_view output, int tensor, std::uint64_t salt) {
     const TensorView& view = past_.call.judged()[static_cast<std::size_t>(tensor)];
     const std::vector<int> axes = axes_of(tensor);

@@ -24,7 +24,7 @@ namespace opbound::trace {
 /// How much of a call is judged.
 struct Share {
   bool certified = false;       ///< everything, element by element
-  std::int64_t blocks = 8;      ///< of a family whose blocks are rows, columns, heads' queries
+  std::int64_t blocks = 4;      ///< of a family whose blocks are rows, columns, heads' queries
   std::int64_t elements = 256;  ///< of an elementwise one
   std::int64_t product_elements = 16;  ///< of each output of a matmul, beside the random signs
   std::int64_t whole_one_in = 4;

@@ -80,48 +80,64 @@ const std::vector<std::int64_t>* chosen_of(const Choice& choice, int dim) {
   return nullptr;
 }
 
+using Places = std::vector<const std::vector<std::int64_t>*>;  // of each axis; null: all
+
+/// Where the places of an axis stand, in elements from the tensor's first one.
+std::vector<std::int64_t> offsets(const std::vector<std::int64_t>* places, std::int64_t size,
+                                  std::int64_t stride) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(size));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = (places == nullptr ? static_cast<std::int64_t>(i) : (*places)[i]) * stride;
+  return all;
+}
+
 template <class T>
-void gather(const TensorView& from, const std::vector<const std::vector<std::int64_t>*>& places,
-            const Shape& size, std::byte* to) {
-  Shape at(size.size(), 0);
-  const std::size_t last = size.size() - 1;
-  const auto offset_of = [&](std::size_t axis, std::int64_t i) {
-    return (places[axis] == nullptr ? i : (*places[axis])[static_cast<std::size_t>(i)]) *
-           from.stride[axis];
-  };
+void gather(const TensorView& from, const std::vector<std::vector<std::int64_t>>& at, bool is_flat,
+            std::byte* to) {
   const auto* data = static_cast<const std::byte*>(from.data);
+  std::vector<std::size_t> i(at.size(), 0);
+  const std::size_t last = at.size() - 1;
   while (true) {
     std::int64_t base = 0;
-    for (std::size_t axis = 0; axis < last; ++axis) base += offset_of(axis, at[axis]);
-    for (std::int64_t i = 0; i < size[last]; ++i, to += sizeof(T))
-      std::memcpy(to, data + (base + offset_of(last, i)) * std::int64_t{sizeof(T)}, sizeof(T));
+    for (std::size_t axis = 0; axis < last; ++axis) base += at[axis][i[axis]];
+    for (const std::int64_t offset : at[last]) {
+      const std::int64_t place = is_flat ? from.offset(base + offset) : base + offset;
+      std::memcpy(to, data + place * std::int64_t{sizeof(T)}, sizeof(T));
+      to += sizeof(T);
+    }
     std::size_t axis = last;
-    while (axis > 0 && ++at[axis - 1] == size[axis - 1]) at[--axis] = 0;
+    while (axis > 0 && ++i[axis - 1] == at[axis - 1].size()) i[--axis] = 0;
     if (axis == 0) return;
   }
 }
 
-/// The chosen places of a tensor, row-major.
-Tensor gathered(const TensorView& from,
-                const std::vector<const std::vector<std::int64_t>*>& places) {
+/// The chosen places of a tensor, row-major. A view may have other axes than the op's tensor, such
+/// as a cast's, which has one; then only the row-major order is common to both.
+Tensor gathered(const TensorView& from, const Shape& whole, const Places& places) {
   Shape size;
-  for (std::size_t axis = 0; axis < places.size(); ++axis)
-    size.push_back(places[axis] == nullptr ? from.size[axis] : std::ssize(*places[axis]));
+  const bool is_flat = whole != Shape(from.size, from.size + from.rank);
+  std::vector<std::vector<std::int64_t>> at(whole.size());
+  std::int64_t stride = 1;
+  for (std::size_t axis = whole.size(); axis-- > 0; stride *= whole[axis])
+    at[axis] =
+        offsets(places[axis], places[axis] == nullptr ? whole[axis] : std::ssize(*places[axis]),
+                is_flat ? stride : from.stride[axis]);
+  for (const auto& offsets_of_axis : at) size.push_back(std::ssize(offsets_of_axis));
   Tensor tensor(from.element, size);
   if (tensor.count() == 0 || size.empty()) return tensor;
   std::byte* const to = tensor.bytes().data();
   switch (bytes_of(from.element)) {
     case 8:
-      gather<std::uint64_t>(from, places, size, to);
+      gather<std::uint64_t>(from, at, is_flat, to);
       break;
     case 4:
-      gather<std::uint32_t>(from, places, size, to);
+      gather<std::uint32_t>(from, at, is_flat, to);
       break;
     case 2:
-      gather<std::uint16_t>(from, places, size, to);
+      gather<std::uint16_t>(from, at, is_flat, to);
       break;
     default:
-      gather<std::uint8_t>(from, places, size, to);
+      gather<std::uint8_t>(from, at, is_flat, to);
   }
   return tensor;
 }
@@ -231,7 +247,43 @@ std::int64_t allowed_blocks(const CaseSpec& spec, const Family& family, std::int
   return blocks;
 }
 
+Cut product_element(const CaseSpec& spec, const Call& call, const TensorView& a,
+                    const TensorView& b, const TensorView& d, const TensorView& bias,
+                    std::int64_t element) {
+  const std::int64_t i = element / d.size[1], j = element % d.size[1];
+  const auto strip = [](const TensorView& x, std::int64_t offset, const Shape& size) {
+    TensorView view = contiguous_view(x.element, size, nullptr);
+    view.data = static_cast<std::byte*>(x.data) + offset * bytes_of(x.element);
+    for (int k = 0; k < view.rank; ++k) view.stride[k] = x.stride[k];
+    return view;
+  };
+  Cut cut;
+  cut.spec = spec;
+  cut.spec.direction = Direction::forward;
+  for (const auto& [dim, size] : {std::pair{"m", std::int64_t{1}}, {"n", 1}, {"k", a.size[1]}})
+    cut.spec.sizes[static_cast<std::size_t>(dim_of(spec, dim))] = size;
+  cut.spec.attributes = call.attributes;
+  if (bias.data == nullptr) set_attribute(*spec.op, cut.spec.attributes, "bias", false);
+  cut.call = call;
+  cut.call.direction = Direction::forward;
+  cut.call.attributes = cut.spec.attributes;
+  cut.call.sizes = cut.spec.sizes;
+  cut.call.backward.clear();
+  cut.call.forward.assign(spec.op->forward.tensors.size(),
+                          contiguous_view(Element::fp32, {0}, nullptr));
+  const auto put = [&](std::string_view name, const TensorView& view) {
+    cut.call.forward[static_cast<std::size_t>(tensor_of(cut.spec, name))] = view;
+  };
+  put("a", strip(a, i * a.stride[0], {1, a.size[1]}));
+  put("b", strip(b, j * b.stride[1], {b.size[0], 1}));
+  put("d", strip(d, i * d.stride[0] + j * d.stride[1], {1, 1}));
+  if (bias.data != nullptr) put("bias", strip(bias, j * bias.stride[0], {1}));
+  cut.stands_at = element;
+  return cut;
+}
+
 std::int64_t Cut::place_in_whole(std::size_t tensor, std::int64_t element) const {
+  if (stands_for >= 0) return stands_at;
   const TensorSpec& t = pass_of(spec).tensors[tensor];
   const TensorView& view = call.judged()[tensor];
   const Shape& all = whole[tensor];
@@ -259,18 +311,19 @@ Cut cut_at(const CaseSpec& spec, const Call& call, const Choice& choice) {
   const auto& tensors = pass_of(spec).tensors;
   cut.tensors.resize(views.size());
   for (std::size_t t = 0; t < views.size(); ++t) {
-    cut.whole.emplace_back(views[t].size, views[t].size + views[t].rank);
-    if (!spec.op->has_tensor(call.attributes, tensors[t].name) || views[t].data == nullptr)
-      continue;
-    std::vector<const std::vector<std::int64_t>*> places;
+    Shape& whole = cut.whole.emplace_back();
+    Places places;
     bool is_cut = tensors[t].is_written();
-    for (int axis = 0; axis < views[t].rank; ++axis) {
+    for (int axis = 0; axis < tensors[t].rank(); ++axis) {
       const int dim = dim_of(spec, tensors[t].dims[static_cast<std::size_t>(axis)]);
+      whole.push_back(call.sizes[static_cast<std::size_t>(dim)]);
       places.push_back(chosen_of(choice, dim));
       is_cut = is_cut || places.back() != nullptr;
     }
-    if (!is_cut) continue;
-    cut.tensors[t] = gathered(views[t], places);
+    const bool is_there =
+        spec.op->has_tensor(call.attributes, tensors[t].name) && views[t].data != nullptr;
+    if (!is_cut || !is_there) continue;
+    cut.tensors[t] = gathered(views[t], whole, places);
     views[t] = cut.tensors[t].view();
   }
   return cut;

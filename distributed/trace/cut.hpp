@@ -43,6 +43,10 @@ struct Cut {
   Call call;
   std::vector<Shape> whole;  ///< each tensor's shape in the whole call
   Choice choice;
+  /// Where the one output element stands for one of another pass: that pass's tensor, and the place
+  /// in it.
+  int stands_for = -1;
+  std::int64_t stands_at = 0;
 
   /// Where an element of a tensor stands in the whole call's tensor; both row-major.
   std::int64_t place_in_whole(std::size_t tensor, std::int64_t element) const;
@@ -58,6 +62,12 @@ std::vector<Cut> cuts_of(const CaseSpec& spec, const Call& call, const Family& f
 
 /// Of all tensors only the chosen places, whatever the op makes of that.
 Cut cut_at(const CaseSpec& spec, const Call& call, const Choice& choice);
+
+/// One element of d = a b, of two axes each, as a case of the op matmul in its forward direction:
+/// a row of a times a column of b, and the bias of that column where there is one.
+Cut product_element(const CaseSpec& spec, const Call& call, const TensorView& a,
+                    const TensorView& b, const TensorView& d, const TensorView& bias,
+                    std::int64_t element);
 
 /// Blocks so many that the cut means the same as the whole: of a mean over rows, a power of two
 /// below all of them. At most `wanted`, unless that cannot be.

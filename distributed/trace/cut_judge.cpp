@@ -38,7 +38,7 @@ void CutJudge::judge(const Cut& cut, const std::vector<std::string_view>& output
     join(o);
     if (o.tally.worst >= 0)
       o.tally.worst = cut.place_in_whole(static_cast<std::size_t>(o.tensor), o.tally.worst);
-    Sum& sum = sums_[o.tensor];
+    Sum& sum = sums_[cut.stands_for >= 0 ? cut.stands_for : o.tensor];
     const std::int64_t before = sum.tally.worst;
     sum.tally.add(o.tally);
     if (sum.tally.worst == o.tally.worst && before != o.tally.worst) sum.worst = o.worst;
