@@ -122,7 +122,7 @@ void add_products(const train::RunView& run, const ExactTape& exact, Captured& c
     const Step& step = run.tape.steps()[i];
     for (std::size_t t = 0; t < step.tensors.size(); ++t) {
       const Ref& r = step.tensors[t];
-      if (!r.exists() || !specs_of(step)[t].is_written()) continue;
+      if (!r.exists() || !specs_of(step)[t].is_judged()) continue;
       const auto v = static_cast<std::size_t>(r.value);
       add(places.of_call[i], r, captured.values[v], local[v]);
     }

@@ -189,7 +189,9 @@ void ExactTape::pull(const Step& step, const AttributeBytes& as_run, Values& inp
   for (std::size_t t = 0; t < backward.size(); ++t) {
     if (!backward[t].is_written() || made[t].count() == 0) continue;
     const int origin = gradient_of(forward, backward[t].name);
-    if (origin < 0) continue;
+    // The scratch "ds" of attention is nobody's gradient, though its forward pass has a scratch
+    // "s".
+    if (origin < 0 || forward[static_cast<std::size_t>(origin)].is_written()) continue;
     const Ref& x = step.tensors[static_cast<std::size_t>(origin)];
     if (x.exists()) add_gradient(adjoint, x, made[t].view());
   }

@@ -43,7 +43,7 @@ void Replay::run(const std::vector<bool>& with_error) {
     if (!with_error[i]) continue;
     for (std::size_t t = 0; t < specs.size(); ++t) {
       const Ref& r = step.tensors[t];
-      if (r.exists() && specs[t].is_written() && is_float(at(changed_, r.value).element()))
+      if (r.exists() && specs[t].is_judged() && is_float(at(changed_, r.value).element()))
         add_error(t_, r, view_of(at(changed_, r.value), r));
     }
   }
