@@ -16,6 +16,7 @@
 #include "suites/suggest.hpp"
 #include "suites/tensor_file.hpp"
 #include "tools/command_line.hpp"
+#include "tools/command_train_audit.hpp"
 #include "tools/command_train_evaluate.hpp"
 #include "tools/command_train_observe.hpp"
 #include "tools/commands.hpp"
@@ -36,6 +37,7 @@ struct Options {
   std::optional<std::uint64_t> seed;
   bool resumes = false, has_report = true, is_quiet = false;
   ObserveOptions observe;
+  AuditChoice audit;
 };
 
 /// What `read` returns; what is wrong is said to be the option's.
@@ -188,16 +190,20 @@ int run(const Options& options, const TrainingSpec& spec, const std::string& who
   how.should_stop = [] { return InterruptNoted::has_come(); };
   const Observers observers(options.observe, spec, options.device, options.resumes);
   observers.attach(how);
+  std::optional<TrainAudit> audit;
+  if (options.audit.every > 0) audit.emplace(options.audit, options.device);
+  if (audit) how.observers.push_back(&audit->observer());
+  const auto ended = [&](int code) { return audit ? audit->end(code, options.is_quiet) : code; };
   const InterruptNoted interrupt;
   try {
     const TrainResult result = train::train(spec, how);
     teller.end(result);
-    if (!result.is_interrupted) return exit_clean;
+    if (!result.is_interrupted) return ended(exit_clean);
     const fs::path folder =
         how.checkpoint_folder.empty() ? how.interrupt_folder : how.checkpoint_folder;
     teller.note("interrupted after step " + std::to_string(result.steps) +
                 "; --resume goes on from " + folder.string());
-    return exit_interrupted;
+    return ended(exit_interrupted);
   } catch (const InputError& e) {
     teller.fail(e.what());
     throw InputError(who, e.what());
@@ -207,7 +213,7 @@ int run(const Options& options, const TrainingSpec& spec, const std::string& who
   } catch (const ProviderFailure& e) {
     teller.fail(e.what());
     std::fprintf(stderr, "opbound: %s%s%s\n", who.c_str(), who.empty() ? "" : ": ", e.what());
-    return exit_found;
+    return ended(exit_found);
   }
 }
 
@@ -302,6 +308,7 @@ void add_train(CLI::App& program, Action& chosen) {
       ->excludes(tensors)
       ->excludes(log);
   add_observe_options(*command, options->observe);
+  add_audit_options(*command, options->audit);
   command->add_flag("!--no-report", options->has_report, "Print no report of the run");
   command->add_flag("--quiet", options->is_quiet, "Print the hash of the final weights only");
   command->callback([options, &chosen] { chosen = [options] { return train_as(*options); }; });
