@@ -60,8 +60,9 @@ struct AlarmCount {
 };
 
 /// Ordinary: every input is drawn as the tests that are cited draw theirs, normal or uniform and of
-/// size 1. Hard: all others. Another algorithm than the op's first one may rightly err by more, so
-/// that a rule which refuses it is told apart.
+/// size 1, no size is 0, and the kernel computes in fp32 or fp64. Hard: all others. Another
+/// algorithm than the op's first one may rightly err by more, so that a rule which refuses it is
+/// told apart.
 inline constexpr std::array<std::string_view, 3> input_classes{"ordinary", "hard",
                                                                "other algorithm"};
 

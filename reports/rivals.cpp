@@ -1,5 +1,6 @@
 #include "reports/rivals.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -23,7 +24,7 @@ AttributeValue RivalCase::attribute(std::string_view name) const {
 
 std::span<const Rival> rivals() {
   static constexpr std::array<Rival, 8> all{{
-      {"assert_close", "torch.testing.assert_close with its defaults by format",
+      {"assert_close", "torch.testing.assert_close with its defaults by format; NaN equals NaN",
        "pytorch/pytorch torch/testing/_comparison.py 003029b0", detail::by_assert_close},
       {"TransformerEngine", "its tests' figures by operator and format",
        "NVIDIA/TransformerEngine tests/cpp/test_common.cu c2b8efa9, operator/test_act.cu 05f01839, "
@@ -65,11 +66,11 @@ RivalAnswer not_for(std::string_view why) {
 }
 
 RivalAnswer close_as_torch(const std::vector<double>& got, const std::vector<double>& right,
-                           const Tolerance& t, bool equal_nan) {
+                           const Tolerance& t) {
   RivalAnswer answer;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double error = std::fabs(got[i] - right[i]);
-    const bool both_nan = equal_nan && std::isnan(got[i]) && std::isnan(right[i]);
+    const bool both_nan = std::isnan(got[i]) && std::isnan(right[i]);
     const bool is_close = got[i] == right[i] || both_nan ||
                           (std::isfinite(error) && error <= t.atol + t.rtol * std::fabs(right[i]));
     if (!is_close) ++answer.flagged;
@@ -101,9 +102,8 @@ RivalAnswer by_assert_close(const RivalCase&, const RivalOutput& out) {
                         torch_default(out.element).value_or(Tolerance{0, 0}));
 }
 
-/// torch.nn.functional.cosine_similarity of the flattened tensors in wider numbers; its eps of 1e-8
-/// stands below the product of both norms, so a tensor of zeros is like nothing. Both are scaled by
-/// their largest number first, lest squares overflow.
+/// torch.nn.functional.cosine_similarity of the flattened tensors in wider numbers, both scaled by
+/// their largest number first, lest squares overflow. An output of zeros is like nothing.
 RivalAnswer by_cosine(const RivalCase&, const RivalOutput& out) {
   if (!is_float(out.element)) return not_for("a tensor of numbers is asked for");
   if (out.got.size() < 2) return not_for("the cosine of single numbers is their sign");
@@ -112,6 +112,8 @@ RivalAnswer by_cosine(const RivalCase&, const RivalOutput& out) {
     top_got = std::fmax(top_got, std::fabs(out.got[i]));
     top_right = std::fmax(top_right, std::fabs(out.exact[i]));
   }
+  const bool is_finite = std::ranges::all_of(out.exact, [](double x) { return std::isfinite(x); });
+  if (top_right == 0 || !is_finite) return not_for("what is right has no direction");
   double dot = 0, of_got = 0, of_right = 0;
   for (std::size_t i = 0; i < out.got.size(); ++i) {
     const double g = out.got[i] / top_got, r = out.exact[i] / top_right;

@@ -83,9 +83,10 @@ RivalAnswer by_cosine(const RivalCase&, const RivalOutput&);
 RivalAnswer by_divergence(const RivalCase&, const RivalOutput&);
 
 /// torch.testing.assert_close on floating-point tensors: close where equal, or where the difference
-/// is finite and at most atol + rtol |right|; NaN is close to nothing unless `equal_nan`.
+/// is finite and at most atol + rtol |right|. NaN is close to NaN, as with equal_nan=True: without
+/// it no kernel passes where NaN is right.
 RivalAnswer close_as_torch(const std::vector<double>& got, const std::vector<double>& right,
-                           const Tolerance& t, bool equal_nan = false);
+                           const Tolerance& t);
 /// assert_close's default figures for a format; nothing for one that it has no figures for, which
 /// is then compared for equality.
 std::optional<Tolerance> torch_default(Element element);

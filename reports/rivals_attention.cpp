@@ -164,7 +164,7 @@ std::vector<double> attention_in_16_bits(const RivalCase& c, std::string_view te
 /// max |got - reference| <= 2 max |PyTorch's - reference|, of o and of each gradient; the reference
 /// is computed in fp32 and stored in the 16-bit format.
 RivalAnswer by_flash_attention(const RivalCase& c, const RivalOutput& out) {
-  if (c.op->name != "attention") return not_for("a rule for attention");
+  if (c.op->name != "attention" || out.tensor == "lse") return not_for("a rule for attention");
   if (out.element != Element::fp16 && out.element != Element::bf16)
     return not_for("a rule for 16 bits");
   const std::vector<double> torch = attention_in_16_bits(c, out.tensor);

@@ -120,7 +120,7 @@ RivalAnswer by_apex(const RivalCase& c, const RivalOutput& out) {
   if (op == "layer_norm" && e == Element::fp16) t = {1e-3, 1e-3};
   if (op == "rms_norm" && e == Element::fp16 && !c.is_forward()) t = {1.6e-2, 3e-3};
   if (op == "rms_norm" && e == Element::fp32 && !c.is_forward()) t = {2e-3, 2e-4};
-  return close_as_torch(out.got, out.expected, t, op == "adamw" || op == "gelu");
+  return close_as_torch(out.got, out.expected, t);
 }
 
 namespace {

@@ -14,9 +14,10 @@ double epsilon_of(const Format& f) { return 2 * f.unit_roundoff(); }
 
 bool is_known(const Format& f) { return f == fp64 || f == fp32 || f == fp16 || f == bf16; }
 
-double largest_of(const TensorView& v) {
+/// max |v + offset|.
+double largest_of(const TensorView& v, double offset = 0) {
   double top = 0;
-  for (std::int64_t i = 0; i < v.count(); ++i) top = std::fmax(top, std::fabs(v.at(i)));
+  for (std::int64_t i = 0; i < v.count(); ++i) top = std::fmax(top, std::fabs(v.at(i) + offset));
   return top;
 }
 
@@ -60,7 +61,8 @@ Figure of_matmul(const RivalCase& c, const Formats& f) {
 Figure of_norm(const RivalCase& c, const Formats& f, double terms, double bias) {
   const double x = largest_of(c.tensor("x"));
   const TensorView weights = c.tensor("gamma");
-  const double scale = weights.count() == 0 ? 1 : largest_of(weights);
+  const double offset = std::get<double>(c.attribute("weight_offset"));  // weights stored less it
+  const double scale = weights.count() == 0 ? 1 : largest_of(weights, offset);
   const Figure g = gamma(terms, f.compute);
   if (!g) return std::nullopt;
   const double input_cast = f.input < f.compute ? f.compute : 0;

@@ -3,16 +3,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "ops/provider.hpp"
 #include "reports/power.hpp"
 #include "suites/suite.hpp"
 
 namespace opbound::detection {
 
 struct AlarmOptions {
+  std::shared_ptr<const Provider> provider{};  ///< whose kernels; none: our own
   std::uint64_t elements = 0;  ///< run further seeds until so many have been checked; 0: one round
   std::int64_t workers = 1;    ///< threads; no count depends on them
   /// Before each case; false: no further one begins.
@@ -35,7 +38,7 @@ std::string_view class_of(const CaseSpec& spec);
 /// Is any of its inputs drawn at random, so that another seed is another case?
 bool depends_on_seed(const CaseSpec& spec);
 
-/// Our own kernels on these cases, in further rounds with seed + 2^32 round where that changes
+/// Kernels on these cases, in further rounds with seed + 2^32 round where that changes
 /// them; rounds are whole, so what is counted does not depend on the machine.
 Alarms alarms_of(std::span<const CaseSpec> cases, const AlarmOptions& options);
 
