@@ -1,8 +1,10 @@
 // opbound: checks numerical operators against certified references and derived error bounds.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -108,11 +110,18 @@ int run_program(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file that may not grow (`ulimit -f`) is an error of that write, as a full disk is, and says
+  // so; the signal would end the program without a word.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run_program(argc, argv);
   } catch (const opbound::InputError& e) {
     std::fflush(stdout);
     return report(opbound::exit_bad_use, e.what());
+  } catch (const std::bad_alloc&) {
+    std::fflush(stdout);
+    return report(opbound::exit_bad_use,
+                  "out of memory, expected smaller sizes, or a machine with more");
   } catch (const std::exception& e) {
     std::fflush(stdout);
     return report(exit_internal, std::string("internal error: ") + e.what());
