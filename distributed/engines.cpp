@@ -23,18 +23,41 @@ std::unique_ptr<Engine> simulated_engine(const EngineOptions& options) {
 using O = const EngineOptions&;
 
 constexpr std::array<EngineKind, 5> kinds{{
-    {"simulated", "simulated ranks", simulated_engine},
-    {"mpi", "MPI moves, opbound adds", [](O o) { return mpi_engine(o.seconds); }},
-    {"mpi_library", "MPI adds, in any order", [](O o) { return mpi_library_engine(o.seconds); }},
-    {"nccl", "NCCL adds, in any order; with --order balanced_tree opbound does",
-     [](O o) {
-       return nccl_engine(o.ranks, {.unwaited = o.unwaited, .is_in_tree = o.is_in_tree}, o.seconds);
-     }},
-    {"tcp", "sockets move, opbound adds", [](O o) { return tcp_engine(o.seconds); }},
+    {.name = "simulated",
+     .what = "simulated ranks",
+     .make = simulated_engine,
+     .is_simulated = true,
+     .has_ranks_of_own = true,
+     .has_streams = true},
+    {.name = "mpi",
+     .what = "MPI moves, opbound adds",
+     .make = [](O o) { return mpi_engine(o.seconds); }},
+    {.name = "mpi_library",
+     .what = "MPI adds, in any order",
+     .make = [](O o) { return mpi_library_engine(o.seconds); },
+     .orders = Orders::none},
+    {.name = "nccl",
+     .what = "NCCL adds, in any order; with --order balanced_tree opbound does",
+     .make =
+         [](O o) {
+           return nccl_engine(o.ranks, {.unwaited = o.unwaited, .is_in_tree = o.is_in_tree},
+                              o.seconds);
+         },
+     .orders = Orders::tree,
+     .has_ranks_of_own = true,
+     .has_streams = true},
+    {.name = "tcp",
+     .what = "sockets move, opbound adds",
+     .make = [](O o) { return tcp_engine(o.seconds); }},
 }};
 
 }  // namespace
 
 std::span<const EngineKind> engine_kinds() { return kinds; }
+
+std::string_view usual_engine(const std::optional<Launched>& launch) {
+  if (!launch) return "simulated";
+  return launch->by == "torchrun" ? "tcp" : "mpi";
+}
 
 }  // namespace opbound

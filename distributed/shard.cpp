@@ -15,7 +15,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <random>
 #include <set>
 #include <thread>
@@ -214,7 +213,6 @@ void ShardWriter::end() { put("end"); }
 Merged merge_shards(const ShardName& name, double seconds) {
   Merged merged;
   std::vector<Part> parts(static_cast<std::size_t>(name.ranks));
-  bool is_interrupted = false;
   for (std::int32_t rank = 0; rank < name.ranks; ++rank) {
     Part& part = parts[static_cast<std::size_t>(rank)];
     if (wait_for_part(name, rank, seconds)) part = read_part(part_file(name, rank));
@@ -222,21 +220,19 @@ Merged merge_shards(const ShardName& name, double seconds) {
     std::error_code ignored;
     std::filesystem::remove(part_file(name, rank), ignored);
     std::filesystem::remove(part_file(name, rank) + ".new", ignored);
-    is_interrupted = is_interrupted || std::ranges::count(part.notes, "interrupted") > 0;
+    for (const std::string& word : part.notes) merged.notes.try_emplace(word, rank);
   }
   for (const auto& [place, lost] : parts.front().announced) {
     const std::size_t rank = place % parts.size();
     Part& part = parts[rank];
     if (part.done.contains(place)) {
       for (Record& r : part.records[place]) merged.records.push_back(std::move(r));
-    } else if (!is_interrupted) {
+    } else if (merged.notes.empty()) {
       merged.records.push_back(lost);
       merged.records.back().verdict = Verdict::failed;
       merged.records.back().reason = "rank " + std::to_string(rank) + " was lost";
     }
   }
-  merged.notes = parts.front().notes;
-  if (is_interrupted) merged.notes.emplace_back("interrupted");
   return merged;
 }
 

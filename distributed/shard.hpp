@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,7 @@ class ShardWriter {
   /// Rank 0 says of every case what stands for it should its rank be lost.
   void announce(std::size_t place, const Record& lost);
   void write(std::size_t place, const std::vector<Record>& records);
-  /// A word for rank 0.
+  /// A word for rank 0: why this rank does not run all of its cases.
   void note(const std::string& word);
   void end();
 
@@ -71,14 +72,14 @@ class ShardWriter {
 };
 
 struct Merged {
-  std::vector<Record> records;     ///< in the order in which one rank would have made them
-  std::vector<std::string> notes;  ///< of rank 0
-  std::vector<std::int32_t> lost;  ///< ranks that did not end
+  std::vector<Record> records;  ///< in the order in which one rank would have made them
+  std::map<std::string, std::int32_t> notes;  ///< and the first rank that has each
+  std::vector<std::int32_t> lost;             ///< ranks that did not end
 };
 
-/// Waits for all ranks and takes their part files away. A lost rank's cases are `failed`; with a
-/// note "interrupted" of any rank they are left out. A rank whose file has not come after so many
-/// seconds is lost.
+/// Waits for all ranks and takes their part files away. A lost rank's cases are `failed`; where any
+/// rank left a note, why it ended before its end, cases that did not run are left out. A rank whose
+/// file has not come after so many seconds is lost.
 Merged merge_shards(const ShardName& name, double seconds);
 
 }  // namespace opbound

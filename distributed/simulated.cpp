@@ -82,6 +82,9 @@ class Simulation {
       proceed(to);
     }
     refuse_unfinished();
+    if (options_.dead_rank >= 0)
+      throw Unavailable(fmt::format("rank {} does not come to round {}", options_.dead_rank,
+                                    options_.dead_round));
     count_.first_end = ranks_.front().clock;
     for (const SimulatedRank& rank : ranks_) {
       count_.first_end = std::min(count_.first_end, rank.clock);

@@ -26,7 +26,8 @@ struct SimulationOptions {
   std::int64_t most_skew = 1000;   ///< of a rank's start
   double lost = 0;                 ///< share of messages that do not arrive
   bool resends = true;             ///< a lost message is sent again
-  std::int32_t dead_rank = -1;     ///< stops before its round `dead_round`
+  /// Stops before its round `dead_round`; a run that it does not come to that in is Unavailable.
+  std::int32_t dead_rank = -1;
   std::int32_t dead_round = 0;
   std::vector<std::string> unwaited{};  ///< tensors that are read without waiting for their stream
   std::function<void(Letter&)> tamper{};  ///< for faults that are planted

@@ -32,7 +32,7 @@ TEST_F(ProgramCollective, explain_prints_the_command_that_makes_a_record_again) 
       "collective --ranks 8 --size 61 --precision bf16:fp32:bf16 --attribute reduction=mean --seed "
       "7 --input 'uniform(low=1, high=2)' --tensor w=40 --tensor 'b b=21' ";
   for (const char* rest : {"--lost 0.1 --out r.jsonl", "--unwaited 'b b' --out r.jsonl",
-                           "all_reduce --dead-rank 3 --dead-round 2 --out r.jsonl"})
+                           "all_reduce --order ring --order direct --dead-rank 3 --out r.jsonl"})
     opbound(words + rest);
   const std::vector<Record> records = read_records(path("r.jsonl"));
   ASSERT_GT(records.size(), 100U);
@@ -135,11 +135,16 @@ TEST_F(ProgramCollective, bad_use_is_one_line) {
   EXPECT_TRUE(contains(refusal("collective --ranks 1000 --size 268435456"), "elements in all"));
   EXPECT_TRUE(contains(refusal("collective --ranks 16000 --size 16000"), "messages in all"));
   EXPECT_TRUE(contains(refusal("collective --tensor a=99999999999999999999"), "NAME=ELEMENTS"));
+  EXPECT_TRUE(contains(refusal("collective --tensor a=200 --tensor a=56"), "--tensor: 'a' twice"));
 }
 
 TEST_F(ProgramCollective, numbers_beyond_any_use_are_refused_or_do_no_harm) {
   EXPECT_TRUE(contains(refusal("collective --lost nan"), "--lost"));
   EXPECT_TRUE(contains(refusal("collective --timeout nan"), "--timeout"));
+  for (const char* seed : {"-1", "1.5", "9223372036854775808", "x"})
+    EXPECT_TRUE(contains(refusal(std::string("collective --seed ") + seed),
+                         "expected a seed from 0 to 2^63 - 1"));
+  EXPECT_EQ(opbound("collective all_reduce --ranks 2 --seed 9223372036854775807 --quiet").code, 0);
   for (const char* group : {"9", "2147483647", "4294967297"})
     EXPECT_EQ(opbound("collective --ranks 9 --order hierarchical --size 7 --attribute group=" +
                       std::string(group))
@@ -158,6 +163,42 @@ TEST_F(ProgramCollective, extremes_have_no_format_of_a_hop) {
   EXPECT_EQ(refusal(words + "output"),
             "opbound: --attribute: no variant of all_reduce has these, expected attributes and a "
             "precision that one of its variants allows\n");
+}
+
+/// A rank that is done before the round it dies in would look as if its death did no harm.
+TEST_F(ProgramCollective, a_death_that_never_comes_is_refused) {
+  const std::string words = "collective all_reduce --ranks 8 --order ring --dead-rank 3 ";
+  EXPECT_EQ(opbound(words + "--dead-round 13").code, 1);
+  EXPECT_EQ(refusal(words + "--dead-round 14"),
+            "opbound: --dead-round: 14, expected at most 13, the last round of rank 3 in "
+            "all_reduce by ring\n");
+  EXPECT_EQ(refusal(words + "--order direct --dead-round 2"),
+            "opbound: --dead-round: 2, expected at most 0, the last round of rank 3 in all_reduce "
+            "by direct\n");
+  EXPECT_TRUE(contains(refusal(words + "--dead-round -1"), "--dead-round"));
+  EXPECT_TRUE(contains(refusal(words + "--reveal"), "--reveal: given with --dead-rank"));
+}
+
+/// Nothing runs where what has to be there is not: no record, and no table.
+TEST_F(ProgramCollective, what_is_required_is_asked_for_before_anything_runs) {
+  const Ran ran = opbound("collective --ranks 1024 --size 4096 --require mpi --out r.jsonl");
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(ran.err,
+            "opbound: required mpi is missing: neither the engine of this run nor its device\n");
+  EXPECT_FALSE(std::filesystem::exists(path("r.jsonl")));
+}
+
+/// --out is a run's from its start: who comes second is told before it spends its time.
+TEST_F(ProgramCollective, a_file_that_another_run_writes_is_refused_at_the_start) {
+  put("r.jsonl", "");
+  const Ran ran =
+      shell("flock r.jsonl " OPBOUND_PROGRAM " collective --ranks 1024 --size 4096 --out r.jsonl");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(ran.err,
+            "opbound: r.jsonl: another run is writing its records here, expected a file of its "
+            "own\n");
 }
 
 TEST_F(ProgramCollective, an_option_without_effect_is_refused) {
@@ -182,183 +223,6 @@ TEST_F(ProgramCollective, an_option_without_effect_is_refused) {
   const Ran launched = shell("RANK=1 WORLD_SIZE=4 " OPBOUND_PROGRAM " collective --ranks 8");
   EXPECT_EQ(launched.code, 2);
   EXPECT_EQ(launched.err, "");  // rank 0 says what
-}
-
-// ---- MPI
-
-class ProgramMpi : public Program {
- protected:
-  void SetUp() override {
-    Program::SetUp();
-    const auto folder = std::filesystem::path(OPBOUND_PROGRAM).parent_path();
-    if (!std::filesystem::exists(folder / "libopbound_mpi.so")) GTEST_SKIP() << "built without MPI";
-    if (shell("command -v mpirun").code != 0) GTEST_SKIP() << "no mpirun";
-  }
-  Ran mpirun(int ranks, const std::string& words, const std::string& options = "") const {
-    return shell(
-        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 120 mpirun "
-        "--oversubscribe " +
-        options + " -np " + std::to_string(ranks) + " " OPBOUND_PROGRAM " " + words);
-  }
-  std::vector<std::string> hashes(int ranks, const std::string& words,
-                                  const std::string& options = "") const {
-    std::filesystem::remove(path("h.jsonl"));
-    const Ran ran = mpirun(ranks, words + " --out h.jsonl", options);
-    EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
-    std::vector<std::string> found;
-    for (const Record& r : read_records(path("h.jsonl")))
-      if (!r.output_hash.empty()) found.push_back(r.output_hash);
-    return found;
-  }
-};
-
-TEST_F(ProgramMpi, four_processes_pass_every_check) {
-  const Ran ran = mpirun(4, "collective --size 61 --out r.jsonl --attribute reduction=mean");
-  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
-  EXPECT_TRUE(contains(ran.out, "exceeds 0, failed 0")) << ran.out;
-  const std::vector<Record> records = read_records(path("r.jsonl"));
-  EXPECT_GT(records.size(), 100U);  // those of rank 0 alone
-  for (const Record& r : records) EXPECT_EQ(r.provider, "mpi");
-}
-
-/// Simulated ranks are not another program: MPI gives their bits.
-TEST_F(ProgramMpi, its_bits_are_those_of_simulated_ranks) {
-  const std::string words = "collective all_reduce --size 61 --ranks 4";
-  const auto simulated = hashes(1, words + " --engine simulated");
-  EXPECT_EQ(hashes(4, words), simulated);
-  EXPECT_GT(simulated.size(), 4U);
-}
-
-/// Transport and placement change no bit where the order is fixed.
-TEST_F(ProgramMpi, transports_change_no_bit) {
-  const std::string words = "collective all_reduce --size 61 --order balanced_tree --order ring";
-  const auto usual = hashes(4, words);
-  EXPECT_EQ(hashes(4, words, "--mca btl self,tcp"), usual);
-  EXPECT_EQ(hashes(4, words, "--mca btl_vader_eager_limit 128"), usual);
-  EXPECT_EQ(hashes(4, words, "--map-by slot --bind-to none"), usual);
-  EXPECT_EQ(hashes(4, words + " --timeout 30"), usual);
-}
-
-TEST_F(ProgramMpi, the_librarys_own_is_judged_in_any_order) {
-  for (const char* algorithm : {"0", "3", "4"}) {  // its choice, recursive doubling, ring
-    const Ran ran = mpirun(3,
-                           "collective --engine mpi_library --size 1000 --precision fp32 "
-                           "--precision bf16 --precision fp64",
-                           std::string("--mca coll_tuned_use_dynamic_rules 1 "
-                                       "--mca coll_tuned_allreduce_algorithm ") +
-                               algorithm);
-    EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
-    EXPECT_TRUE(contains(ran.out, "exceeds 0, failed 0")) << ran.out;
-  }
-}
-
-/// Two terms of 8 bits have one sum; of more ranks the library adds the wider format.
-TEST_F(ProgramMpi, eight_bits_are_summed) {
-  const std::string formats = " --precision e4m3:fp16:e4m3 --precision e5m2:fp32:e5m2";
-  for (const int ranks : {2, 3})
-    for (const char* engine : {"mpi_library", "mpi --attribute hop=output"}) {
-      const Ran ran = mpirun(ranks, "collective --size 61 --engine " + (engine + formats));
-      EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
-      EXPECT_TRUE(contains(ran.out, "exceeds 0, failed 0")) << ran.out;
-    }
-}
-
-/// Open MPI's ranks write to terminals; what mpirun writes to is none here.
-TEST_F(ProgramMpi, no_colour_reaches_a_file) {
-  const Ran ran = mpirun(2, "collective all_reduce --size 8 --order ring --precision fp32");
-  EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_FALSE(contains(ran.out, "\x1b[")) << ran.out;
-  EXPECT_TRUE(contains(ran.out, "ms on the rank that came last")) << ran.out;
-}
-
-/// Which ranks of Open MPI's recursive doubling meet first, and where its ring begins.
-TEST_F(ProgramMpi, the_librarys_order_is_found) {
-  const auto order = [&](const char* algorithm) {
-    return mpirun(5,
-                  "collective all_reduce --engine mpi_library --size 61 --precision fp32 --reveal",
-                  std::string("--mca coll_tuned_use_dynamic_rules 1 "
-                              "--mca coll_tuned_allreduce_algorithm ") +
-                      algorithm)
-        .out;
-  };
-  const std::string doubling = order("3"), ring = order("4");
-  EXPECT_TRUE(contains(doubling,
-                       "first element's order ((0..2)+(3+4)), of no schedule here; "
-                       "replayed, every bit of 488 elements"))
-      << doubling;
-  EXPECT_TRUE(contains(ring, "as ring")) << ring;
-  EXPECT_TRUE(contains(ring, "not that of every element")) << ring;
-}
-
-/// What is run again is told with its launcher; a library's order is not run again here.
-TEST_F(ProgramMpi, explain_prints_the_command_of_real_ranks) {
-  const std::string words = "collective reduce_scatter --size 61 --precision fp32 --quiet --out ";
-  ASSERT_EQ(mpirun(3, words + "r.jsonl").code, 0);
-  ASSERT_EQ(mpirun(3, words + "l.jsonl --engine mpi_library").code, 0);
-  EXPECT_TRUE(contains(opbound("explain r.jsonl:1").out,
-                       "  mpirun -np 3 opbound collective reduce_scatter --engine mpi --order ring "
-                       "--precision fp32 "));
-  const Ran library = opbound("explain l.jsonl:1");
-  EXPECT_EQ(library.code, 0) << library.err;
-  EXPECT_TRUE(contains(library.out,
-                       "  mpirun -np 3 opbound collective reduce_scatter --engine mpi_library "
-                       "--precision fp32 "))
-      << library.out;
-}
-
-/// Rank 0 judges a million elements; rank 1, which waits meanwhile, gives up and takes it along.
-TEST_F(ProgramMpi, a_rank_that_does_not_come_is_not_waited_for_forever) {
-  const std::string words =
-      "collective all_reduce --order ring --precision fp32 --size 1000000 --quiet ";
-  EXPECT_EQ(mpirun(2, words).code, 0);
-  const int code = mpirun(2, words + "--timeout 0.02").code;
-  EXPECT_NE(code, 0);
-  EXPECT_NE(code, 124);  // of `timeout`
-}
-
-TEST_F(ProgramMpi, bad_use_is_told_by_one_rank) {
-  const Ran ran = mpirun(3, "collective --order rong");
-  EXPECT_NE(ran.code, 0);
-  const std::size_t first = ran.err.find("opbound: --order");
-  EXPECT_NE(first, std::string::npos) << ran.err;
-  EXPECT_EQ(ran.err.find("opbound: --order", first + 1), std::string::npos) << ran.err;
-}
-
-TEST_F(ProgramMpi, ranks_that_do_not_know_one_another_are_no_run) {
-  const Ran ran = shell("RANK=1 WORLD_SIZE=4 " OPBOUND_PROGRAM " collective --engine mpi");
-  EXPECT_EQ(ran.code, 1);
-  EXPECT_TRUE(contains(ran.out, "torchrun started 4 ranks, of which mpi knows 1")) << ran.out;
-}
-
-// ---- ranks as torchrun starts them
-
-class ProgramTcp : public ProgramCollective {
- protected:
-  /// Rank 3 first, rank 0 last.
-  Ran ranks(const std::string& words) const {
-    return shell(
-        "export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000)); "
-        "for r in 3 2 1 0; do RANK=$r LOCAL_RANK=$r " OPBOUND_PROGRAM " " +
-        words +
-        " >rank$r.out 2>rank$r.err & last=$!; done; wait $last; code=$?; wait; "
-        "cat rank*.out; cat rank*.err >&2; exit $code");
-  }
-};
-
-TEST_F(ProgramTcp, sockets_give_the_bits_of_simulated_ranks) {
-  const std::string words = "collective --size 61 --attribute reduction=mean";
-  const Ran ran = ranks(words + " --out tcp.jsonl");
-  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
-  EXPECT_EQ(opbound(words + " --ranks 4 --engine simulated --out simulated.jsonl").code, 0);
-  const auto hashes = [&](const char* file, std::string_view engine) {
-    std::string all;
-    for (const Record& r : read_records(path(file))) {
-      EXPECT_EQ(r.provider, engine);
-      all += r.output_hash;
-    }
-    return all;
-  };
-  EXPECT_EQ(hashes("tcp.jsonl", "tcp"), hashes("simulated.jsonl", "simulated"));
 }
 
 TEST_F(ProgramCollective, a_launchers_nonsense_is_one_line) {

@@ -250,9 +250,15 @@ TEST_F(Program, functions_of_a_file_are_a_table) {
             std::string::npos);
 }
 
-TEST_F(Program, a_finding_outranks_what_is_missing) {
+TEST_F(Program, what_is_required_is_asked_for_before_anything_runs) {
   put("gelu.toml", naive_suite);
-  EXPECT_EQ(opbound("run gelu.toml --quiet --require cuda:63").code, 1);
+  const Ran ran = opbound("run gelu.toml --require cuda:63 --out r.jsonl");
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(ran.err,
+            "opbound: required cuda:63 is missing: neither a provider nor the device of this "
+            "run\n");
+  EXPECT_FALSE(std::filesystem::exists(path("r.jsonl")));
 }
 
 TEST_F(Program, prints_the_table_of_a_file_in_every_style) {

@@ -3,10 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <fstream>
+#include <filesystem>
 #include <optional>
+#include <span>
 
+#include "distributed/alike.hpp"
 #include "distributed/check.hpp"
 #include "distributed/check_table.hpp"
 #include "distributed/launch.hpp"
@@ -18,6 +19,7 @@
 #include "reports/progress.hpp"
 #include "reports/table.hpp"
 #include "reports/text.hpp"
+#include "suites/input_file.hpp"
 #include "tools/command_collective_case.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
@@ -34,53 +36,69 @@ const EngineKind& kind_named(const std::string& name) {
 }
 
 /// What was asked for is not here, or does not start: one record, as `run` has it.
-std::vector<Record> absent(Verdict verdict, const std::string& engine, const char* why) {
+Record absent(Verdict verdict, const EngineKind& engine, const std::string& why) {
   Record r;
   r.op = name_of(Collective::all_reduce);
-  r.provider = engine;
+  r.provider = engine.name;
   r.verdict = verdict;
   r.reason = why;
-  return {r};
+  return r;
 }
 
-/// The engine of a run, as --require asks for it: whether it is here, not what it runs.
-class Asked final : public Provider {
- public:
-  Asked(std::string engine, std::string device, std::string absence)
-      : engine_(std::move(engine)), device_(std::move(device)), absence_(std::move(absence)) {}
+/// Tells, where it is asked to, of every name that is neither this engine nor its device, or that
+/// is and is not here; true if there is any.
+bool lacks(const CollectiveOptions& options, std::string_view engine, const std::string& device,
+           const std::string& absence, bool tells) {
+  bool lacks = false;
+  for (const std::string& name : options.required) {
+    const bool is_it = name == engine || name == device || device.starts_with(name + ":");
+    if (is_it && absence.empty()) continue;
+    lacks = true;
+    if (tells)
+      std::fprintf(stderr, "opbound: required %s is missing: %s\n", name.c_str(),
+                   is_it ? absence.c_str() : "neither the engine of this run nor its device");
+  }
+  return lacks;
+}
 
-  std::string name() const override { return engine_; }
-  std::string version() const override { return {}; }
-  std::string device() const override { return device_; }
-  std::vector<std::pair<std::string, std::string>> environment() const override { return {}; }
-  Contract contract(const Op&, std::vector<int>) const override { return {}; }
-  std::string absence() const override { return absence_; }
-  void run(const Op&, const Call&) const override {
-    throw Unavailable("only its name is known here");
+/// Records as they come: in --out's file at once, which is this run's from its start.
+class Records {
+ public:
+  explicit Records(const std::string& out) {
+    if (!out.empty()) writer_.emplace(out);
+  }
+  void take(Record r) {
+    if (writer_) writer_->write(r);
+    all_.push_back(std::move(r));
+  }
+  std::span<const Record> all() const { return all_; }
+
+  /// Prints `text` and the last line; the exit code.
+  int end(const CollectiveOptions& options, const std::string& text) {
+    if (writer_) writer_->close();
+    if (!options.quiet) print(text);
+    return tell(all_, true);
   }
 
  private:
-  std::string engine_, device_, absence_;
+  std::optional<RecordWriter> writer_;
+  std::vector<Record> all_;
 };
 
-/// Writes the records and prints `text`, the last line, and what --require lacks; the exit code.
-int write_and_tell(const CollectiveOptions& options, const std::vector<Record>& records,
-                   const std::string& text, std::unique_ptr<Provider> asked) {
-  if (!options.out.empty()) {
-    RecordWriter writer(options.out);
-    for (const Record& r : records) writer.write(r);
-    writer.close();
-  }
-  if (!options.quiet) print(text);
-  return tell(records, true, options.required, asked->device(), {&asked, 1});
-}
-
-/// Processes that know nothing of one another would each be rank 0.
-void require_all_ranks(const Engine& engine, const std::string& name) {
+/// Processes that know nothing of one another would each be rank 0; those that were told different
+/// things would add what does not belong together.
+void require_one_run(const EngineKind& kind, Engine& engine) {
   const std::optional<Launched> rank = launched();
-  if (name != "simulated" && rank && rank->size != engine.ranks())
+  if (kind.is_simulated || !rank) return;
+  if (rank->size != engine.ranks())
     throw ProviderFailure(fmt::format("{} started {} ranks, of which {} knows {}", rank->by,
                                       rank->size, engine.traits().name, engine.ranks()));
+  if (const auto other =
+          first_unlike(engine, words_of_program() + engine.traits().name + engine.traits().version +
+                                   engine.traits().settings))
+    throw InputError("rank " + std::to_string(*other),
+                     "other words, settings or versions than rank 0 has",
+                     "the same command on every rank");
 }
 
 /// Sums only: the order of a minimum changes no value, and partial sums that are stored elsewhere
@@ -90,46 +108,70 @@ std::string order_line(const CollectiveSpec& c, Engine& engine) {
   if (c.collective != Collective::all_reduce || a.reduction != all_reduce::Reduction::sum ||
       a.hop != all_reduce::Hop::compute || !refusal(schedule_of(c)).empty())
     return "";
-  const RevealedOrder found = reveal_order(c, engine, most_probes);
+  std::string found;
+  try {
+    found = to_string(reveal_order(c, engine, most_probes));
+  } catch (const Unavailable& e) {  // in every process alike
+    found = e.what();
+  }
   return fmt::format(
       "{} {}: {}\n", name_of(c.spec.precision),
       engine.traits().keeps_order ? std::string(name_of_order(c.order)) : engine.traits().name,
-      to_string(found));
+      found);
 }
 
-int collective_by(const CollectiveOptions& options, const std::string& name) {
-  std::vector<Record> records;
-  std::string orders, timing, device = "cpu", absence;
-  std::unique_ptr<Engine> engine;
-  bool has_failed = false;
-  const std::optional<Launched> rank = launched();
-  bool is_first = !rank || name == "simulated" || rank->rank == 0;
+/// Runs all cases; what the table does not hold is returned.
+std::string run_cases(const CollectiveOptions& options, Engine& engine, Records* records) {
+  const std::vector<CollectiveSpec> cases = cases_of(options, engine);
+  std::optional<Progress> progress;
+  if (records != nullptr) progress.emplace(cases.size(), "opbound collective");
+  std::string orders;
+  for (const CollectiveSpec& c : cases) {
+    for (Record& r : check_collective(c, engine)) records->take(std::move(r));
+    if (options.reveals) orders += order_line(c, engine);
+    if (progress) progress->advance();
+  }
+  return orders + engine.timing();
+}
+
+/// `tells`: this process is rank 0, as far as its launcher knows.
+int collective_by(const CollectiveOptions& options, const EngineKind& kind, bool tells) {
+  std::unique_ptr<Engine> engine;  // lasts until all is told: other ranks end with it
+  std::string absence, failure, text;
   try {
-    engine = kind_named(name).make(options.ranks);
-    device = engine->traits().device;
-    is_first = engine->first_rank() == 0;
-    require_all_ranks(*engine, name);
-    const std::vector<CollectiveSpec> cases = cases_of(options, *engine);
-    std::optional<Progress> progress;
-    if (is_first) progress.emplace(cases.size(), "opbound collective");
-    for (const CollectiveSpec& c : cases) {
-      for (Record& r : check_collective(c, *engine)) records.push_back(std::move(r));
-      if (options.reveals) orders += order_line(c, *engine);
-      if (progress) progress->advance();
-    }
-    timing = engine->timing();
+    engine = kind.make(options.ranks);
+    tells = engine->first_rank() == 0;
   } catch (const Unavailable& e) {
     absence = e.what();
-    records = absent(Verdict::skipped, name, e.what());
   } catch (const ProviderFailure& e) {
-    // what was judged before stays
-    for (Record& r : absent(Verdict::failed, name, e.what())) records.push_back(std::move(r));
-    has_failed = true;
-    if (!is_first) std::fprintf(stderr, "opbound: rank %d: %s\n", rank->rank, e.what());
+    failure = e.what();
   }
-  if (!is_first) return has_failed ? exit_found : exit_clean;  // rank 0 tells
-  return write_and_tell(options, records, checks_table(records, Terminal::of(1)) + orders + timing,
-                        std::make_unique<Asked>(name, device, absence));
+  const std::string device = engine ? engine->traits().device : "cpu";
+  if (lacks(options, kind.name, device, absence, tells)) return exit_missing;
+  std::optional<Records> records;
+  try {
+    if (engine) {
+      require_one_run(kind, *engine);
+      all_or_none(*engine, [&] {
+        if (tells) records.emplace(options.out);
+      });
+      text = run_cases(options, *engine, records ? &*records : nullptr);
+    }
+  } catch (const ProviderFailure& e) {
+    failure = e.what();  // what was judged before stays
+  } catch (const InputError& e) {
+    if (tells) std::fprintf(stderr, "opbound: %s\n", e.what());
+    return exit_bad_use;
+  }
+  if (!tells) {  // rank 0 does
+    if (!failure.empty())
+      std::fprintf(stderr, "opbound: rank %d: %s\n", launched()->rank, failure.c_str());
+    return failure.empty() ? exit_clean : exit_found;
+  }
+  if (!records) records.emplace(options.out);
+  if (!absence.empty()) records->take(absent(Verdict::skipped, kind, absence));
+  if (!failure.empty()) records->take(absent(Verdict::failed, kind, failure));
+  return records->end(options, checks_table(records->all(), Terminal::of(1)) + text);
 }
 
 // ---- against the number of ranks
@@ -153,16 +195,10 @@ std::string overflow_text(const CollectiveOptions& options) {
   return text;
 }
 
-void write_page(const std::string& name, const std::string& page) {
-  std::ofstream file(name);
-  file << page;
-  file.close();
-  if (!file) throw InputError(name, "cannot be written", "a file in a folder that exists");
-}
-
 int collective_by_ranks(const CollectiveOptions& options) {
+  if (lacks(options, "simulated", "cpu", "", true)) return exit_missing;
   std::vector<ScalePlots> plots;
-  std::vector<Record> records;
+  Records records(options.out);
   const std::vector<std::int32_t> counts = rank_counts(options.ranks.ranks);
   Progress progress(counts.size() * options.precisions.size(), "opbound collective");
   std::string text;
@@ -175,136 +211,76 @@ int collective_by_ranks(const CollectiveOptions& options) {
                                   ranks, options.ranks.seed);
         if (!scaled) continue;
         of_precision.rows.push_back(scaled->row);
-        records.push_back(scaled->record);
+        records.take(scaled->record);
       }
       progress.advance();
     }
     text += of_precision.title + "\n" + scale_table(of_precision.rows, Terminal::of(1)) + "\n";
   }
   progress.clear();
-  if (!options.plot.empty()) write_page(options.plot, scale_page(plots));
-  return write_and_tell(options, records, text + overflow_text(options) + "\n",
-                        std::make_unique<Asked>("simulated", "cpu", ""));
+  if (!options.plot.empty()) {
+    const std::string page = scale_page(plots);
+    const auto bytes = std::as_bytes(std::span(page));
+    write_atomically(options.plot, {&bytes, 1});
+  }
+  return records.end(options, text + overflow_text(options) + "\n");
 }
 
-/// Is the balanced tree the one order that was asked for?
-bool is_in_tree(const CollectiveOptions& options) {
-  return options.orders == std::vector<std::string>{"balanced_tree"};
+/// The round before which a rank dies is one that it comes to, in every case: else a run that it
+/// lives through would look as if the others had borne its death.
+void require_death(const CollectiveOptions& options, const std::vector<CollectiveSpec>& cases) {
+  const std::int32_t rank = options.ranks.dead_rank, round = options.ranks.dead_round;
+  if (rank < 0) return;
+  if (rank >= options.ranks.ranks)
+    throw InputError("--dead-rank", std::to_string(rank),
+                     "a rank below --ranks, " + std::to_string(options.ranks.ranks));
+  for (const CollectiveSpec& c : cases) {
+    if (!refusal(schedule_of(c)).empty()) continue;
+    const std::vector<Move> moves = moves_of(schedule_of(c), options.size, rank);
+    if (!moves.empty() && moves.back().round >= round) continue;
+    const std::string what = fmt::format("{} by {}", name_of(c.collective), name_of_order(c.order));
+    throw InputError("--dead-round", std::to_string(round),
+                     moves.empty() ? fmt::format("a rank that takes part in {}", what)
+                                   : fmt::format("at most {}, the last round of rank {} in {}",
+                                                 moves.back().round, rank, what));
+  }
 }
 
-/// InputError for an option that would change nothing.
-void require_effects(const CollectiveOptions& options, const std::string& name) {
-  const bool is_simulated = name == "simulated";
-  const std::optional<Launched> rank = launched();
-  const bool has_gpus = name == "nccl" && (!rank || rank->size == 1);  // all ranks in this process
-  struct Given {
-    const char* option;
-    bool is_given, has_effect;
-    const char* expected;
-  };
-  const EngineOptions& given = options.ranks;
-  const std::array<Given, 6> of_engines{{
-      {"--by-ranks", options.by_ranks, is_simulated, "simulated, whose number of ranks is free"},
-      {"--ranks", given.ranks > 0, is_simulated || has_gpus || (rank && rank->size == given.ranks),
-       "simulated, or nccl in one process: a launcher says how many ranks there are else"},
-      {"--order", !options.orders.empty(),
-       is_simulated || name == "mpi" || name == "tcp" || (name == "nccl" && is_in_tree(options)),
-       name == "nccl" ? "balanced_tree alone, or none: NCCL chooses its own"
-                      : "simulated, mpi or tcp, which keep an order: a library chooses its own"},
-      {"--lost", given.lost > 0, is_simulated, "simulated, whose messages can be lost"},
-      {"--dead-rank", given.dead_rank >= 0, is_simulated, "simulated, whose ranks can die"},
-      {"--unwaited", !given.unwaited.empty(), is_simulated || name == "nccl",
-       "simulated or nccl, which have streams"},
-  }};
-  for (const auto& [option, is_given, has_effect, expected] : of_engines)
-    if (is_given && !has_effect) throw InputError(option, "engine " + name, expected);
-  if (!options.by_ranks) return;
-  const bool has_others = std::ranges::any_of(options.collectives, [](const std::string& word) {
-    return word != name_of(Collective::all_reduce);
-  });
-  const std::array<std::pair<const char*, bool>, 5> of_checks{
-      {{"collective", has_others},
-       {"--lost", given.lost > 0},
-       {"--dead-rank", given.dead_rank >= 0},
-       {"--unwaited", !given.unwaited.empty()},
-       {"--reveal", options.reveals}}};
-  for (const auto& [option, is_given] : of_checks)
-    if (is_given)
-      throw InputError("--by-ranks", std::string("given with ") + option,
-                       "an all_reduce whose ranks all come, its error and its bound");
+/// What is wrong with the words is wrong before a rank waits for others.
+void require_sense(const CollectiveOptions& options, const EngineKind& kind,
+                   const std::optional<Launched>& rank) {
+  const SimulatedRanks any(std::max(options.ranks.ranks, 1));
+  const std::vector<CollectiveSpec> cases = cases_of(options, any);
+  require_effects(options, kind, rank);
+  require_death(options, cases);
+  std::vector<std::string> tensors;
+  for (const TensorRange& r : read_tensors_of(options.tensors, options.size))
+    tensors.push_back(r.name);
+  if (tensors.empty()) tensors.emplace_back("x");
+  for (const std::string& t : options.ranks.unwaited) place_of(t, tensors, "--unwaited");
+  const std::filesystem::path folder = std::filesystem::path(options.plot).parent_path();
+  std::error_code ignored;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+    throw InputError(options.plot, "cannot be written", "a file in a folder that exists");
 }
 
 int collective(CollectiveOptions options) {
   const std::optional<Launched> rank = launched();
-  const std::string name = !options.engine.empty()  ? options.engine
-                           : !rank                  ? "simulated"
-                           : rank->by == "torchrun" ? "tcp"
-                                                    : "mpi";
-  if (name == "simulated" && options.ranks.ranks == 0) options.ranks.ranks = 1024;
-  options.ranks.is_in_tree = is_in_tree(options);
+  const bool is_first = !rank || rank->rank == 0;
+  const std::string name =
+      options.engine.empty() ? std::string(usual_engine(rank)) : options.engine;
+  const EngineKind* kind = nullptr;
   try {
-    kind_named(name);
-    cases_of(options, SimulatedRanks(std::max(options.ranks.ranks,
-                                              1)));  // what is wrong is wrong before a rank waits
-    require_effects(options, name);
-    if (name == "simulated" && options.ranks.dead_rank >= options.ranks.ranks)
-      throw InputError("--dead-rank", std::to_string(options.ranks.dead_rank),
-                       "a rank below --ranks, " + std::to_string(options.ranks.ranks));
-    std::vector<std::string> tensors;
-    for (const TensorRange& r : read_tensors_of(options.tensors, options.size))
-      tensors.push_back(r.name);
-    if (tensors.empty()) tensors.emplace_back("x");
-    for (const std::string& t : options.ranks.unwaited) place_of(t, tensors, "--unwaited");
+    kind = &kind_named(name);
+    if (kind->is_simulated && options.ranks.ranks == 0) options.ranks.ranks = 1024;
+    options.ranks.is_in_tree = is_in_tree(options);
+    require_sense(options, *kind, rank);
   } catch (const InputError&) {
-    if (!rank || rank->rank == 0) throw;
+    if (is_first) throw;
     return exit_bad_use;  // rank 0 says what
   }
-  if (name == "simulated" && rank && rank->rank > 0) return exit_clean;  // one simulation is enough
-  return options.by_ranks ? collective_by_ranks(options) : collective_by(options, name);
-}
-
-/// "simulated: ranks of this process; mpi: ..."
-std::string engine_words() {
-  std::string text;
-  for (const EngineKind& k : engine_kinds())
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", k.name, k.what);
-  return text;
-}
-
-void add_simulation_options(CLI::App& command, CollectiveOptions& options) {
-  command
-      .add_option("--ranks", options.ranks.ranks,
-                  "Simulated ranks, 1024 if not given; of nccl: GPUs of this process, all if not "
-                  "given")
-      ->check(CLI::Range(1, 1 << 20));
-  CLI::Option* by_ranks =
-      command.add_flag("--by-ranks", options.by_ranks,
-                       "Error and bound against the number of ranks, from 2 to --ranks");
-  command.add_option("--plot", options.plot, "Write the plots of --by-ranks to this file")
-      ->type_name("FILE.html")
-      ->needs(by_ranks);
-  command
-      .add_option("--overflow", options.overflow,
-                  "Equal gradients whose fp16 sum's first overflow is looked for with --by-ranks")
-      ->type_name("VALUE")
-      ->allow_extra_args(false)
-      ->needs(by_ranks);
-  command
-      .add_option("--lost", options.ranks.lost,
-                  "Share of messages lost on their way and sent again")
-      ->check(between(0, 0.99));
-  CLI::Option* dead_rank =
-      command.add_option("--dead-rank", options.ranks.dead_rank, "This rank dies")
-          ->type_name("RANK")
-          ->check(CLI::NonNegativeNumber);
-  command.add_option("--dead-round", options.ranks.dead_round, "Before this round of its schedule")
-      ->type_name("N")
-      ->needs(dead_rank);
-  command
-      .add_option("--unwaited", options.ranks.unwaited,
-                  "Tensors that are sent without waiting for the stream that writes them")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
+  if (kind->is_simulated && !is_first) return exit_clean;  // one simulation is enough
+  return options.by_ranks ? collective_by_ranks(options) : collective_by(options, *kind, is_first);
 }
 
 }  // namespace
@@ -314,55 +290,7 @@ void add_collective(CLI::App& program, Action& chosen) {
       "collective",
       "Check collectives over simulated ranks, or over real ones: of MPI, NCCL or TCP");
   const auto options = std::make_shared<CollectiveOptions>();
-  command
-      ->add_option("collective", options->collectives,
-                   "all_reduce, reduce_scatter, all_gather, broadcast; all of them if none")
-      ->type_name("NAME");
-  command
-      ->add_option(
-          "--engine", options->engine,
-          engine_words() + ". mpi under mpirun and srun, tcp under torchrun, else simulated")
-      ->type_name("NAME");
-  command->add_option("--order", options->orders, "ring, balanced_tree, ...; all of them if none")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  command->add_option("--precision", options->precisions, "storage:compute:output")
-      ->type_name("PRECISION")
-      ->allow_extra_args(false)
-      ->capture_default_str();
-  command
-      ->add_option("--attribute", options->attributes,
-                   "reduction=sum|mean|min|max, divides=after|before, hop=compute|output, group=8")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-  command->add_option("--size", options->size, "Elements of the message")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 28))
-      ->capture_default_str();
-  command->add_option("--input", options->input, "Each rank's elements")
-      ->type_name("GENERATOR")
-      ->capture_default_str();
-  command->add_option("--seed", options->ranks.seed, "Of the elements, delays and losses")
-      ->capture_default_str();
-  command
-      ->add_option("--tensor", options->tensors,
-                   "A tensor in the message, in their order, so that it can be named")
-      ->type_name("NAME=ELEMENTS")
-      ->allow_extra_args(false);
-  add_simulation_options(*command, *options);
-  command
-      ->add_option("--timeout", options->ranks.seconds,
-                   "Give up real ranks where nothing comes for so long; MPI's own collectives wait")
-      ->type_name("SECONDS")
-      ->check(between(1e-3, 1e6))
-      ->capture_default_str();
-  command->add_flag("--reveal", options->reveals,
-                    "Find the order in which an all-reduce adds its ranks, by probing it");
-  command->add_option("--require", options->required, "Exit with 3 if this engine is missing")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  command->add_option("--out", options->out, "Append the records to this file")
-      ->type_name("FILE.jsonl");
-  command->add_flag("--quiet", options->quiet, "Print the last line only");
+  add_collective_options(*command, *options);
   command->callback([options, &chosen] { chosen = [options] { return collective(*options); }; });
 }
 

@@ -52,7 +52,10 @@ std::vector<TensorRange> read_tensors_of(const std::vector<std::string>& words, 
         read.ec != std::errc{} || read.ptr != word.data() + word.size() || count < 0 ||
         count > size)
       throw InputError("--tensor", "'" + word + "'", "NAME=ELEMENTS");
-    tensors.push_back({word.substr(0, sign), {first, count}});
+    const std::string name = word.substr(0, sign);
+    if (std::ranges::find(tensors, name, &TensorRange::name) != tensors.end())
+      throw InputError("--tensor", "'" + name + "' twice", "a name of its own for each");
+    tensors.push_back({name, {first, count}});
     first += count;
   }
   if (!tensors.empty() && first != size)

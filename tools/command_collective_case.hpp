@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,10 @@
 #include "distributed/engines.hpp"
 #include "reports/error.hpp"
 #include "suites/suggest.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace opbound {
 
@@ -21,6 +26,16 @@ struct CollectiveOptions {
   std::vector<double> overflow{1000, 100};
   bool by_ranks = false, quiet = false, reveals = false;
 };
+
+/// Declares them; `options` has to live as long as the command.
+void add_collective_options(CLI::App& command, CollectiveOptions& options);
+
+/// Is the balanced tree the one order that was asked for?
+bool is_in_tree(const CollectiveOptions& options);
+
+/// InputError for an option that would change nothing.
+void require_effects(const CollectiveOptions& options, const EngineKind& engine,
+                     const std::optional<Launched>& rank);
 
 /// The place of a word in a list. InputError with the list for any other.
 template <class Names>

@@ -182,6 +182,7 @@ int functions(const Options& options) {
   if (!options.records.empty()) return show(options);
   const std::vector<Check> chosen = chosen_checks(options.names);
   const std::unique_ptr<Provider> device = device_named(options.device);
+  if (lacks_required(options.required, options.device, {&device, 1})) return exit_missing;
   std::optional<RecordWriter> writer;
   if (!options.out.empty()) writer.emplace(options.out);
   std::uint64_t total = 0;
@@ -201,7 +202,7 @@ int functions(const Options& options) {
   const bool is_whole = std::all_of(records.begin(), records.end(),
                                     [](const Record& r) { return r.counts.checked > 0; });
   if (is_whole && !options.quiet) print_table(records, options.markdown);
-  return tell(records, options.quiet || is_whole, options.required, options.device, {&device, 1});
+  return tell(records, options.quiet || is_whole);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "generated/version.hpp"
 #include "ops/providers/plugin.hpp"
@@ -184,7 +186,7 @@ Providers named_providers(const ProviderOptions& options) {
 }
 
 bool lacks_required(const std::vector<std::string>& required, const std::string& device,
-                    std::span<const std::unique_ptr<Provider>> providers) {
+                    std::span<const std::unique_ptr<Provider>> providers, bool tells) {
   bool lacks = false;
   for (const std::string& name : required) {
     std::string why = "neither a provider nor the device of this run";
@@ -196,9 +198,17 @@ bool lacks_required(const std::vector<std::string>& required, const std::string&
     }
     if (why.empty()) continue;
     lacks = true;
-    std::fprintf(stderr, "opbound: required %s is missing: %s\n", name.c_str(), why.c_str());
+    if (tells)
+      std::fprintf(stderr, "opbound: required %s is missing: %s\n", name.c_str(), why.c_str());
   }
   return lacks;
+}
+
+std::string words_of_program() {
+  std::ostringstream words;
+  words << std::ifstream("/proc/self/cmdline", std::ios::binary).rdbuf();
+  const std::string all = words.str();
+  return std::string(version) + all.substr(std::min(all.find('\0'), all.size()));
 }
 
 namespace {
@@ -214,6 +224,16 @@ std::function<std::string(const std::string&)> between(double low, double high) 
     const bool is_one = error == std::errc{} && stop == end && x >= low && x <= high;
     return is_one ? std::string()
                   : fmt::format("'{}', expected a number from {} to {}", text, low, high);
+  };
+}
+
+std::function<std::string(const std::string&)> seed_number() {
+  return [](const std::string& text) {
+    std::int64_t x = -1;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, x);
+    const bool is_one = error == std::errc{} && stop == end && x >= 0;
+    return is_one ? std::string() : fmt::format("'{}', expected a seed from 0 to 2^63 - 1", text);
   };
 }
 
@@ -240,14 +260,11 @@ InterruptNoted::~InterruptNoted() {
 
 bool InterruptNoted::has_come() { return interrupted != 0; }
 
-int tell(const std::vector<Record>& records, bool quiet, const std::vector<std::string>& required,
-         const std::string& device, std::span<const std::unique_ptr<Provider>> providers) {
+int tell(const std::vector<Record>& records, bool quiet) {
   const Summary summary = summary_of(records);
   const TableOptions as{TableStyle::terminal, true, Terminal::of(1)};
   print(quiet ? last_line(summary) + "\n" : error_table(records, as));
-  const bool lacks = lacks_required(required, device, providers);
-  if (InterruptNoted::has_come()) return exit_interrupted;
-  return exit_code(summary.verdicts, summary.allowed_vacuous, lacks);
+  return InterruptNoted::has_come() ? exit_interrupted : summary.exit_code();
 }
 
 }  // namespace opbound

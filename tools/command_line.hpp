@@ -57,14 +57,19 @@ struct ProviderOptions {
 Providers named_providers(const ProviderOptions& options);
 
 /// Tells on standard error of everything that --require names and a run on `device` does not have;
-/// true if there is any.
+/// true if there is any. Asked before anything runs: the exit code is `exit_missing` then. Ranks of
+/// a run but the first do not tell.
 bool lacks_required(const std::vector<std::string>& required, const std::string& device,
-                    std::span<const std::unique_ptr<Provider>> providers);
+                    std::span<const std::unique_ptr<Provider>> providers, bool tells = true);
 
-/// Prints the records' error table, or where `quiet` its last line, and what lacks_required tells;
-/// gives the exit code.
-int tell(const std::vector<Record>& records, bool quiet, const std::vector<std::string>& required,
-         const std::string& device, std::span<const std::unique_ptr<Provider>> providers);
+/// Prints the records' error table, or where `quiet` its last line; gives the exit code.
+int tell(const std::vector<Record>& records, bool quiet);
+
+/// The version and the command line but for the program's own path: ranks of one run have it alike.
+std::string words_of_program();
+
+/// Checks an option: a seed, 0 to 2^63 - 1, as suites, records and training files hold it.
+std::function<std::string(const std::string&)> seed_number();
 
 /// Checks an option: numbers from low to high; NaN is none of them.
 std::function<std::string(const std::string&)> between(double low, double high);

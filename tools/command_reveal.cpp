@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 
 #include "reports/error.hpp"
 #include "reports/text.hpp"
 #include "suites/input.hpp"
+#include "suites/input_file.hpp"
 #include "suites/reveal_file.hpp"
 #include "suites/run.hpp"
 #include "suites/suggest.hpp"
@@ -197,10 +197,9 @@ int reveal(const Options& options) {
     const RevealedSum revealed = reveal_case(spec, sum, provider, options.probes);
     print(report(spec, sum, provider, revealed));
     if (options.out.empty()) return exit_clean;
-    std::ofstream file(options.out);
-    file << reveal_text(spec, sum, provider, revealed) << '\n';
-    file.close();
-    if (!file) throw InputError(options.out, "cannot be written", "a file in a folder that exists");
+    const std::string text = reveal_text(spec, sum, provider, revealed) + '\n';
+    const auto bytes = std::as_bytes(std::span(text));
+    write_atomically(options.out, {&bytes, 1});
   } catch (const Unavailable& e) {
     throw InputError("reveal", provider.name() + ": " + e.what(), "a kernel that runs here");
   } catch (const ProviderFailure& e) {

@@ -4,15 +4,12 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <thread>
 
 #include "distributed/child.hpp"
 #include "distributed/launch.hpp"
 #include "distributed/shard.hpp"
-#include "generated/version.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/progress.hpp"
@@ -181,6 +178,11 @@ int run_part(const Options& options, const Launched& rank, const ShardName& name
   const Providers providers = named_providers(kernels);
   const std::vector<Job> jobs = jobs_of(providers, options);
   ShardWriter part(name);
+  if (lacks_required(options.required, device, providers, rank.rank == 0)) {
+    part.note("lacks");
+    part.end();
+    return exit_missing;
+  }
   std::size_t place = 0;
   for (const Job& job : jobs)
     for (const CaseSpec& spec : job.cases)
@@ -204,7 +206,6 @@ int run_part(const Options& options, const Launched& rank, const ShardName& name
                }});
   }
   if (InterruptNoted::has_come()) part.note("interrupted");
-  if (rank.rank == 0 && lacks_required(options.required, device, providers)) part.note("lacks");
   part.end();
   return exit_clean;
 }
@@ -222,14 +223,9 @@ int run_part_apart(const Options& options, const Launched& rank, const ShardName
   });
 }
 
-/// The command line, which all ranks of a run have alike.
-std::string words_of_program() {
-  std::ostringstream words;
-  words << std::ifstream("/proc/self/cmdline", std::ios::binary).rdbuf();
-  return std::string(version) + words.str();
-}
-
 int run_over_ranks(const Options& options, const Launched& rank) {
+  std::optional<RecordWriter> writer;  // this run's file before anybody begins
+  if (rank.rank == 0 && !options.out.empty()) writer.emplace(options.out);
   const ShardMeeting meeting(shard_name(options.out, rank.rank, rank.size), words_of_program(),
                              shard_seconds);
   const ShardName& name = meeting.name();
@@ -241,18 +237,19 @@ int run_over_ranks(const Options& options, const Launched& rank) {
   for (const std::int32_t lost : merged.lost)
     std::fprintf(stderr, "opbound: rank %d of %d was lost\n", lost, rank.size);
   if (merged.records.empty() && !merged.lost.empty()) return exit_found;
-  if (!options.out.empty()) {
-    RecordWriter writer(options.out);
-    for (const Record& r : merged.records) writer.write(r);
-    writer.close();
+  if (writer) {
+    for (const Record& r : merged.records) writer->write(r);
+    writer->close();
   }
+  const auto lacking = merged.notes.find("lacks");
+  const bool lacks = lacking != merged.notes.end();
+  if (lacks && lacking->second > 0)  // rank 0 has said what it lacks itself
+    std::fprintf(stderr, "opbound: what --require names is missing on rank %d\n", lacking->second);
+  if (lacks && merged.records.empty()) return exit_missing;
   const Summary summary = summary_of(merged.records);
   print(options.quiet ? last_line(summary) + "\n" : tables_of(merged.records));
-  const auto has_note = [&](const char* word) {
-    return std::find(merged.notes.begin(), merged.notes.end(), word) != merged.notes.end();
-  };
-  if (has_note("interrupted")) return exit_interrupted;
-  return exit_code(summary.verdicts, summary.allowed_vacuous, has_note("lacks"));
+  if (merged.notes.contains("interrupted")) return exit_interrupted;
+  return exit_code(summary.verdicts, summary.allowed_vacuous, lacks);
 }
 
 int run(const Options& options) {
@@ -260,6 +257,7 @@ int run(const Options& options) {
   if (rank && rank->size > 1 && !options.is_alone) return run_over_ranks(options, *rank);
   const Providers providers = named_providers(options.kernels);
   const std::vector<Job> jobs = jobs_of(providers, options);
+  if (lacks_required(options.required, options.kernels.device, providers)) return exit_missing;
   std::optional<RecordWriter> writer;
   if (!options.out.empty()) writer.emplace(options.out);
 
@@ -270,12 +268,11 @@ int run(const Options& options) {
   if (writer) writer->close();
   const Summary summary = summary_of(records);
   print(options.quiet ? last_line(summary) + "\n" : tables_of(records));
-  const bool lacks = lacks_required(options.required, options.kernels.device, providers);
   if (InterruptNoted::has_come()) {
     std::fprintf(stderr, "opbound: interrupted; some of %zu checks did not run\n", count_of(jobs));
     return exit_interrupted;
   }
-  return exit_code(summary.verdicts, summary.allowed_vacuous, lacks);
+  return summary.exit_code();
 }
 
 }  // namespace

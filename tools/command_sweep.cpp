@@ -105,6 +105,7 @@ std::vector<Job> jobs_of(const Providers& providers, const Options& options) {
 int sweep(const Options& options) {
   const Providers providers = named_providers(options.kernels);
   const std::vector<Job> jobs = jobs_of(providers, options);
+  if (lacks_required(options.required, options.kernels.device, providers)) return exit_missing;
   std::uint64_t total = 0;
   for (const Job& j : jobs) total += static_cast<std::uint64_t>(sweep_size(j.spec, j.every));
   std::optional<RecordWriter> writer;
@@ -124,7 +125,7 @@ int sweep(const Options& options) {
   }
   progress.clear();
   if (writer) writer->close();
-  return tell(records, options.quiet, options.required, options.kernels.device, providers);
+  return tell(records, options.quiet);
 }
 
 }  // namespace

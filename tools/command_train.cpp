@@ -252,7 +252,7 @@ void add_what(CLI::App& command, Options& o) {
   command.add_option("--policy", o.policy, policy_words())->type_name("POLICY");
   command.add_option("--steps", o.steps, "In place of the file's")->check(at_least_one);
   command.add_option("--seed", o.seed, "Of initial weights, samples and dropout")
-      ->check(CLI::NonNegativeNumber);
+      ->check(seed_number());
   command.add_option("--data", o.data, "A text; auto: the project's own")->type_name("FILE");
   command.add_option("--micro-batches", o.micro_batches, "Of a step, over all ranks")->check(few);
   command.add_option("--sequences", o.sequences, "Of a micro-batch")->check(few);
