@@ -3,12 +3,24 @@
 #include <pthread.h>
 
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 
 namespace opbound {
 namespace {
 
 using Work = std::function<void(std::size_t)>;
+
+/// Starts a thread; false where the system has none: what there is does all the work.
+template <class F>
+bool start(F start_one) {
+  try {
+    start_one();
+    return true;
+  } catch (const std::exception&) {  // no thread, or no memory for one
+    return false;
+  }
+}
 
 /// Threads that wait for one job after the other.
 class Pool {
@@ -22,10 +34,9 @@ class Pool {
       work_ = &work;
       next_turn_ = 1;
       turns_ = static_cast<std::size_t>(turns);
-      while (threads_ + 1 < turns_) {
-        std::thread([this] { wait_for_jobs(); }).detach();
+      while (threads_ + 1 < turns_ &&
+             start([this] { std::thread([this] { wait_for_jobs(); }).detach(); }))
         ++threads_;
-      }
     }
     wake_.notify_all();
     work(0);
@@ -73,8 +84,11 @@ Pool*& pool() {
 void on_threads(std::int64_t turns, const Work& work) {
   if (pool()->run(turns, work)) return;
   std::vector<std::thread> threads;
-  for (std::int64_t t = 1; t < turns; ++t)
-    threads.emplace_back([&work, t] { work(static_cast<std::size_t>(t)); });
+  threads.reserve(static_cast<std::size_t>(turns));
+  for (std::int64_t t = 1; t < turns; ++t) {
+    const auto turn = [&work, t] { work(static_cast<std::size_t>(t)); };
+    if (!start([&] { threads.emplace_back(turn); })) break;
+  }
   work(0);
   for (std::thread& t : threads) t.join();
 }

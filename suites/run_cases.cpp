@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <system_error>
 #include <thread>
 
 #include "ops/out_of_memory.hpp"
@@ -49,7 +50,11 @@ class Run {
   /// Throws the first exception again.
   void run() {
     std::vector<std::thread> others;
-    for (std::size_t t = 1; t < threads_; ++t) others.emplace_back([this] { work(); });
+    others.reserve(threads_);
+    try {
+      for (std::size_t t = 1; t < threads_; ++t) others.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {  // the system has no more: those that are there do it
+    }
     work();
     for (std::thread& thread : others) thread.join();
     if (error_) std::rethrow_exception(error_);
