@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <new>
 
 #include "generated/version.hpp"
 #include "ops/out_of_memory.hpp"
@@ -245,8 +246,10 @@ std::vector<Record> without_result(const CaseSpec& spec, const Provider& provide
 }
 }  // namespace
 
-std::vector<Record> run_case_or_throw(const CaseSpec& spec, const Provider& provider,
-                                      Agreement agreement, std::int64_t most_probes) {
+namespace {
+
+std::vector<Record> run_where_memory_is(const CaseSpec& spec, const Provider& provider,
+                                        Agreement agreement, std::int64_t most_probes) {
   const auto start = std::chrono::steady_clock::now();
   if (provider.variants(*spec.op, spec.direction, spec.attributes, spec.variant).empty())
     return without_result(spec, provider, Verdict::skipped, no_kernel_text(spec, provider));
@@ -272,6 +275,17 @@ std::vector<Record> run_case_or_throw(const CaseSpec& spec, const Provider& prov
       std::chrono::steady_clock::now() - start;
   for (Record& r : records) r.time_ms = elapsed.count();
   return records;
+}
+
+}  // namespace
+
+std::vector<Record> run_case_or_throw(const CaseSpec& spec, const Provider& provider,
+                                      Agreement agreement, std::int64_t most_probes) {
+  try {
+    return run_where_memory_is(spec, provider, agreement, most_probes);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory("out of memory on the host");
+  }
 }
 
 std::vector<Record> run_case(const CaseSpec& spec, const Provider& provider, Agreement agreement,

@@ -86,7 +86,9 @@ int attribute_as(const Options& o) {
   source.how.device = o.device;
   source.how.checkpoint = o.checkpoint;
   source.how.weights = o.weights;
-  source.how.make_provider = [&](const std::string& name) { return named_plugin(name, o.device); };
+  source.how.make_provider = [&](const std::string& name) {
+    return plugin_of_policy(name, o.device);
+  };
   source.how.on_note = [](const std::string& line) {
     std::fprintf(stderr, "opbound: %s\n", line.c_str());
   };

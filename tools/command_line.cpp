@@ -6,6 +6,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -15,6 +16,7 @@
 #include "reports/error.hpp"
 #include "reports/table.hpp"
 #include "suites/folder.hpp"
+#include "suites/tensor_file.hpp"
 
 namespace opbound {
 namespace {
@@ -145,6 +147,18 @@ std::unique_ptr<Provider> named_plugin(const std::string& name, const std::strin
   } catch (const NotAPlugin& e) {
     throw InputError("--provider", file.string() + ": " + e.what(), e.expected);
   }
+}
+
+std::unique_ptr<Provider> plugin_of_policy(const std::string& name, const std::string& device) {
+  const char* const listed = std::getenv("OPBOUND_PLUGINS");
+  const std::string names = std::string(":") + (listed == nullptr ? "" : listed) + ":";
+  const bool is_listed =
+      name.find(':') == std::string::npos && names.find(":" + name + ":") != std::string::npos;
+  if (!is_plugin_of_ours(name) && !is_listed)
+    throw InputError("policy", "its provider " + detail::in_quotes(name) + " is not known here",
+                     std::string("own, ") + OPBOUND_PLUGIN_NAMES +
+                         ", or a plug-in's file that OPBOUND_PLUGINS lists: its code will run");
+  return named_plugin(name, device);
 }
 
 void ProviderOptions::add_to(CLI::App& command) {

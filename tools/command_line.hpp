@@ -43,6 +43,11 @@ std::unique_ptr<Provider> named_plugin(const std::string& name, const std::strin
 
 using Providers = std::vector<std::unique_ptr<Provider>>;
 
+/// The same for what a policy, or the spec in a log, names. Files are data: they name plug-ins of
+/// this project, and other plug-ins' files only where the variable OPBOUND_PLUGINS lists them as
+/// they are named, with ':' between two. InputError for any other file, whose code would run.
+std::unique_ptr<Provider> plugin_of_policy(const std::string& name, const std::string& device);
+
 /// Whose kernels a command runs, and where: --provider, --provider-timeout, --device.
 struct ProviderOptions {
   std::vector<std::string> names{"own"};

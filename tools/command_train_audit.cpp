@@ -46,7 +46,9 @@ TrainAudit::TrainAudit(const AuditChoice& choice, const std::string& device) {
   trace::AuditOptions options;
   options.every = choice.every;
   options.share.certified = choice.is_certified;
-  options.make_provider = [device](const std::string& name) { return named_plugin(name, device); };
+  options.make_provider = [device](const std::string& name) {
+    return plugin_of_policy(name, device);
+  };
   if (!choice.out.empty()) {
     out_ = std::make_unique<RecordWriter>(file_of_rank(choice.out, own_rank()));
     options.on_record = [this](const Record& r) { out_->write(r); };
