@@ -48,7 +48,11 @@ std::vector<Record> read_records(const std::string& path) {
 RecordWriter::RecordWriter(std::string path, std::string line_start)
     : path_(std::move(path)), line_start_(std::move(line_start)) {
   descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) descriptor_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (descriptor_ < 0) {  // a file that may be written and not read
+    const int why = errno;
+    descriptor_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (descriptor_ < 0 && errno == ENOENT) errno = why;  // it was to be made
+  }
   if (descriptor_ < 0) refuse(path_, "records cannot be written");
   try {
     struct stat status {};
