@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "distributed/trace/trace.hpp"
+#include "distributed/train/log.hpp"
 #include "tests/program.hpp"
 
 namespace opbound {
@@ -96,6 +98,33 @@ TEST_F(ProgramAttribute, SwapsAreSaidNotToAddUp) {
   EXPECT_NE(text.find("matmul=fp32"), std::string::npos);
   EXPECT_NE(text.find("do not add up"), std::string::npos);
   EXPECT_EQ(text.find("replay"), std::string::npos);
+}
+
+TEST_F(ProgramAttribute, TakesATrace) {
+  const train::LoggedRuns log = train::read_training_log(path("run.jsonl"));
+  const auto write = [&](const std::string& name, double wrong) {
+    trace::TraceFile file(path(name), trace::TraceFile::Open::make);
+    file.write_head({.spec = log.runs[0].first().spec.dump(),
+                     .source = "a test",
+                     .device = "cpu",
+                     .data_sha256 = log.runs[0].first().data_sha256,
+                     .ranks = 1,
+                     .providers = {},
+                     .environment = {}},
+                    {});
+    for (const train::StepResult& step : log.runs[0].steps) {
+      trace::TraceStep to;
+      to.step = step.step;
+      to.loss = step.loss + wrong;
+      file.write(to, {});
+    }
+  };
+  write("run.trace", 0);
+  EXPECT_EQ(attributed("run.trace --step 1 --quiet"), attributed("run.jsonl --step 1 --quiet"));
+  write("wrong.trace", 0x1p-40);
+  const Ran wrong = opbound("attribute wrong.trace --step 1");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_TRUE(wrong.err.starts_with("opbound: wrong.trace: step 0 has the loss 0x")) << wrong.err;
 }
 
 TEST_F(ProgramAttribute, RefusesInOneLine) {

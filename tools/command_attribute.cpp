@@ -1,12 +1,14 @@
 // opbound attribute: which calls of a training step made its error, and how much each.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
-#include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "distributed/trace/attribution_record.hpp"
 #include "distributed/trace/attribution_table.hpp"
 #include "distributed/trace/logged_spec.hpp"
+#include "distributed/trace/trace.hpp"
 #include "distributed/train/log.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
@@ -17,8 +19,7 @@
 namespace opbound {
 namespace {
 
-namespace fs = std::filesystem;
-using namespace trace;
+using namespace trace;  // the command is of that alone
 
 struct Options {
   std::string of, policy, data, device = "cpu", checkpoint, weights, out;
@@ -29,7 +30,7 @@ struct Options {
   bool with_replay = true, is_json = false, is_quiet = false;
 };
 
-/// What is run again: from a training file, or from a log.
+/// What is run again: from a training file, from a log, or from a trace.
 struct Source {
   train::TrainingSpec spec;
   AgainOptions how;
@@ -67,11 +68,50 @@ Source from_log(const Options& o) {
   return s;
 }
 
+Source from_trace(const Options& o) {
+  if (!o.policy.empty())
+    throw InputError("--policy", "a trace has its policy", "a training file, or no --policy");
+  if (o.run) throw InputError("--run", "without effect", "the log of several runs");
+  TraceFile trace(o.of, TraceFile::Open::read);
+  const TraceHead head = trace.head();
+  if (head.spec.empty())
+    throw InputError(o.of, "the trace of another program's run", "one of opbound train");
+  const auto spec = nlohmann::ordered_json::parse(head.spec, nullptr, false);
+  Source s;
+  s.spec = logged_spec(spec, o.of);
+  s.spec.file = o.of;
+  if (!o.data.empty()) s.spec.data = o.data;
+  s.how.log = o.of;
+  s.how.data_sha256 = head.data_sha256;
+  trace.for_each_step([&](const TraceStep& step) {
+    train::StepResult result;
+    result.step = step.step;
+    result.loss = step.loss;
+    s.how.logged.push_back(result);
+    return true;
+  });
+  return s;
+}
+
 bool is_log(const std::string& name) { return name.ends_with(".jsonl"); }
+
+/// A trace is told by its first bytes, whatever its name is.
+bool is_trace(const std::string& name) {
+  constexpr std::string_view begin = "SQLite format 3";
+  std::string bytes(begin.size(), '\0');
+  std::ifstream file(name, std::ios::binary);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return bytes == begin;
+}
+
+Source source_of(const Options& o) {
+  if (is_trace(o.of)) return from_trace(o);
+  return is_log(o.of) ? from_log(o) : from_file(o);
+}
 
 int attribute_as(const Options& o) {
   own_provider(o.device);  // refuses a name that is none
-  Source source = is_log(o.of) ? from_log(o) : from_file(o);
+  Source source = source_of(o);
   AttributionRequest request;
   request.steps.insert(o.steps.begin(), o.steps.end());
   if (o.every)
@@ -87,7 +127,9 @@ int attribute_as(const Options& o) {
   source.how.checkpoint = o.checkpoint;
   source.how.weights = o.weights;
   source.how.make_provider = [&](const std::string& name) {
-    return plugin_of_policy(name, o.device);
+    const bool is_told = std::any_of(request.swaps.begin(), request.swaps.end(),
+                                     [&](const Swap& swap) { return swap.how == name; });
+    return is_told ? named_plugin(name, o.device) : plugin_of_policy(name, o.device);
   };
   source.how.on_note = [](const std::string& line) {
     std::fprintf(stderr, "opbound: %s\n", line.c_str());
@@ -127,9 +169,9 @@ void add_attribute(CLI::App& program, Action& chosen) {
   const auto o = std::make_shared<Options>();
   command
       ->add_option("of", o->of,
-                   "The log of a run (opbound train --log), whose losses have to come again bit "
-                   "for bit; or a training file, such as suites/training/nano.toml")
-      ->type_name("LOG.jsonl|FILE.toml")
+                   "The log or the trace of a run, whose losses have to come again bit for bit; or "
+                   "a training file, such as suites/training/nano.toml")
+      ->type_name("LOG.jsonl|TRACE|FILE.toml")
       ->required();
   command->add_option("--step", o->steps, "Steps, from 0")->type_name("STEP");
   command->add_option("--every", o->every, "Step 0 and every so many steps to the run's last")
