@@ -39,7 +39,7 @@ class StepCheck {
   void compare_norms(const std::vector<double>& all, const train::StepResult& result);
   void compare_weights(const std::vector<double>& all);
   void compare_scale(const train::StepResult& result);
-  std::uint64_t hash_of_weights() const;
+  std::uint64_t hash_of_weight(std::size_t parameter) const;
   double scalar(const std::byte* there, Element element) const;
   std::int64_t most_losses() const;
   void report(const char* check, const std::string& tensor, double got, double expected,
