@@ -195,10 +195,10 @@ TEST_F(Limits, two_training_runs_with_one_folder) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_F(Limits, a_check_without_memory_is_a_record_and_the_run_goes_on) {
   put("matmul.toml",
-      "op = \"matmul\"\n[[case]]\nprecision = \"fp32\"\nshape = [[2, 3, 4], [8192, 8192, 8192], "
+      "op = \"matmul\"\n[[case]]\nprecision = \"fp32\"\nshape = [[2, 3, 4], [4096, 4096, 4096], "
       "[5, 6, 7]]\n");
   for (const char* workers : {"1", "3"}) {
-    const Ran ran = shell(std::string("ulimit -v 400000; " OPBOUND_PROGRAM
+    const Ran ran = shell(std::string("ulimit -v 60000; " OPBOUND_PROGRAM
                                       " run matmul.toml --quiet --out r.jsonl --workers ") +
                           workers);
     EXPECT_EQ(ran.code, 1) << ran.err;
@@ -214,9 +214,9 @@ TEST_F(Limits, a_check_without_memory_is_a_record_and_the_run_goes_on) {
 }
 
 TEST_F(Limits, a_command_without_memory_says_so) {
-  write_npy(path("x.npy"), Tensor(Element::fp32, {8192, 8192}));
+  write_npy(path("x.npy"), Tensor(Element::fp32, {4096, 4096}));
   const std::string words = "check --op gelu --precision fp32 --in x=x.npy --out y=x.npy";
-  EXPECT_TRUE(has(refusal_after("ulimit -v 200000", words), "opbound: out of memory, expected "));
+  EXPECT_TRUE(has(refusal_after("ulimit -v 60000", words), "opbound: out of memory, expected "));
 }
 #endif
 
