@@ -22,6 +22,7 @@ TraceHead head_of(TraceHead head, const RunView& run) {
   head.spec = train::json_of(run.spec).dump();
   head.device = run.machine.own().device();
   head.ranks = run.ranks.size();
+  head.providers = run.providers.versions();
   return head;
 }
 
@@ -127,7 +128,9 @@ void Tracer::State::open() {
       const bool is_there = std::filesystem::exists(options.file);
       if (options.goes_on && is_there) {
         file.emplace(options.file.string(), TraceFile::Open::go_on);
-        if (file->head().spec != train::json_of(run->spec).dump())
+        const auto before = nlohmann::ordered_json::parse(file->head().spec, nullptr, false);
+        if (!before.is_object() ||
+            train::identity_of(before) != train::identity_of(train::json_of(run->spec)))
           throw InputError(options.file.string(), "a trace of another run", "that of this run");
       } else {
         file.emplace(options.file.string(), TraceFile::Open::make);

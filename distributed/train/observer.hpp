@@ -36,6 +36,7 @@ struct RunView {
   const Sampler& sampler;
   Machine& machine;
   Collectives& ranks;
+  const ProviderTable& providers;
   std::vector<Range> owned;  ///< of the flat array, ascending: what `arrays` holds
   FlatArrays arrays;         ///< gradient: the mean, complete when `reduced` is told
 

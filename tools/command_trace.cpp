@@ -1,0 +1,271 @@
+// opbound trace: what a trace holds, and what two of them differ in.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "distributed/trace/compare.hpp"
+#include "reports/error.hpp"
+#include "reports/text.hpp"
+#include "tools/command_line.hpp"
+#include "tools/commands.hpp"
+
+namespace opbound {
+namespace {
+
+using namespace trace;  // the command is of that alone
+
+constexpr std::array<std::string_view, 3> phase_words{"model", "norm", "update"};
+
+std::string place_of(const TraceCall& c) {
+  return fmt::format("{}{}, {} {}", c.layer < 0 ? "" : fmt::format("layer {}, ", c.layer), c.part,
+                     c.op == c.part ? "" : c.op + ",", c.direction);
+}
+
+// ---- show
+
+/// Steps that a table of a few lines shows: the first, the last, and powers of two between.
+bool is_shown(std::int64_t step, std::int64_t last) {
+  return step == last || (step & (step - 1)) == 0;
+}
+
+int show(const std::string& path) {
+  TraceFile file(path, TraceFile::Open::read);
+  const TraceHead head = file.head();
+  std::int64_t elements = 0;
+  const std::vector<TraceParameter> parameters = file.parameters();
+  for (const TraceParameter& p : parameters) {
+    std::int64_t n = 1;
+    for (const std::int64_t d : p.shape) n *= d;
+    elements += n;
+  }
+  const std::int64_t last = file.last_step();
+  print(fmt::format("{}: {}, {} on {}, {} parameters of {} elements, {} steps\n\n", path,
+                    head.source, fmt::format("{} rank{}", head.ranks, head.ranks == 1 ? "" : "s"),
+                    head.device, parameters.size(), elements, last + 1));
+  print("   step        loss   gradient norm   loss scale        lr  not finite\n");
+  file.for_each_step([&](const TraceStep& s) {
+    if (!is_shown(s.step, last)) return true;
+    std::int64_t nonfinite = 0;
+    for (const GradientSums& g : s.gradients) nonfinite += g.nonfinite;
+    print(fmt::format("{:>7}  {:>10.6g}  {:>14.6g}  {:>11.6g}  {:>8.3g}  {:>10}{}\n", s.step,
+                      s.loss, s.gradient_norm, s.loss_scale, s.lr, nonfinite,
+                      s.is_skipped ? "  skipped" : ""));
+    return true;
+  });
+  const std::vector<TraceEvent> events = file.events();
+  if (!events.empty()) print("\n");
+  for (const TraceEvent& e : events)
+    print(fmt::format("step {}: {}: {}: {}\n", e.step, e.check, e.place, e.text));
+  return exit_clean;
+}
+
+// ---- diff
+
+struct DiffOptions {
+  std::string a, b, table;
+  std::vector<std::string> twins;
+  double alpha = 1e-3;
+};
+
+/// One layer's parameters together at one step.
+struct LayerDistance {
+  double square = 0, worst_ratio = 0;
+};
+
+class Diff {
+ public:
+  explicit Diff(const DiffOptions& o)
+      : options_(o),
+        a_(o.a, TraceFile::Open::read),
+        b_(o.b, TraceFile::Open::read),
+        heads_{a_.head(), b_.head()},
+        parameters_(a_.parameters()) {
+    if (!o.twins.empty()) band_.emplace(a_, o.twins, o.alpha);
+    if (!band_ && must_agree_in_bits(heads_[0], heads_[1])) must_agree_ = true;
+  }
+
+  int run() {
+    print(fmt::format("A: {}\nB: {}\n", options_.a, options_.b));
+    const std::vector<std::string> words = differences(heads_[0], heads_[1]);
+    print(words.empty() ? "same spec, device, ranks, providers and environment\n"
+                        : "differ in (A / B):\n");
+    for (const std::string& word : words) print("  " + word + "\n");
+    for_each_distance(a_, b_, [&](const StepDistance& d) {
+      take(d);
+      return true;
+    });
+    if (steps_ == 0)
+      throw InputError(options_.b, "no step that " + options_.a + " has", "such a one");
+    print_table();
+    print_firsts();
+    print_call();
+    return alarm_ ? exit_found : exit_clean;
+  }
+
+ private:
+  void take(const StepDistance& d) {
+    ++steps_;
+    last_ = d;
+    const auto first = [&](std::optional<std::int64_t>& step, bool differs) {
+      if (differs && !step) step = d.step;
+    };
+    first(samples_, !d.has_same_samples);
+    first(randomness_, !d.has_same_randomness);
+    first(loss_, !d.has_same_loss);
+    first(article_, d.cosine < 0.9999);
+    if (!bits_ && !d.has_same_bits()) {
+      bits_ = d.step;
+      for (std::size_t p = 0; p < d.differs.size(); ++p)
+        if (d.differs[p] != 0) differing_.push_back(p);
+    }
+    if (band_ || must_agree_)
+      if (const std::optional<Excess> e = excess_of(d, band_ ? &*band_ : nullptr)) {
+        ++exceeding_;
+        if (!alarm_) alarm_ = e;
+      }
+    if ((d.step & (d.step - 1)) == 0) shown_.push_back(d);
+  }
+
+  /// By layer: the root of the mean square distance of its parameters, and the worst of the limit.
+  void print_table() {
+    if (shown_.back().step != last_.step) shown_.push_back(last_);
+    print("\nrelative distance of the gradients, root mean square over a layer's parameters" +
+          std::string(band_ ? ", and the largest share of its limit\n" : "\n") + "   step ");
+    std::map<int, std::size_t> layers;
+    for (const TraceParameter& p : parameters_) ++layers[p.layer];
+    for (const auto& [layer, count] : layers)
+      print(fmt::format("{:>{}}", layer < 0 ? "no layer" : fmt::format("layer {}", layer),
+                        band_ ? 18 : 10));
+    print("    1 - cosine\n");
+    for (const StepDistance& d : shown_) print_line(d, layers);
+  }
+
+  void print_line(const StepDistance& d, const std::map<int, std::size_t>& layers) {
+    std::map<int, LayerDistance> by_layer;
+    for (std::size_t p = 0; p < parameters_.size(); ++p) {
+      LayerDistance& l = by_layer[parameters_[p].layer];
+      l.square += d.parameters[p] * d.parameters[p];
+      if (band_) l.worst_ratio = std::max(l.worst_ratio, d.parameters[p] / band_->limit(d.step, p));
+    }
+    print(fmt::format("{:>7} ", d.step));
+    for (const auto& [layer, count] : layers) {
+      const LayerDistance& l = by_layer[layer];
+      print(fmt::format("{:>10.2e}", std::sqrt(l.square / static_cast<double>(count))));
+      if (band_) print(fmt::format("{:>7.3f} ", l.worst_ratio));
+    }
+    print(fmt::format("{:>14.2e}\n", 1 - d.cosine));
+  }
+
+  void print_firsts() const {
+    const auto line = [&](const char* what, const std::optional<std::int64_t>& step) {
+      print(fmt::format("{:<22}{}\n", what,
+                        step ? fmt::format("differ from step {} on", *step) : "the same"));
+    };
+    print("\n");
+    line("texts of the steps", samples_);
+    line("random numbers", randomness_);
+    line("bits of gradients", bits_);
+    line("losses", loss_);
+    if (bits_) {
+      std::string names;
+      for (std::size_t i = 0; i < std::min<std::size_t>(differing_.size(), 3); ++i)
+        names += (i == 0 ? "" : ", ") + parameters_[differing_[i]].name;
+      print(fmt::format("  at step {} in {} of {} parameters: {}{}\n", *bits_, differing_.size(),
+                        parameters_.size(), names, differing_.size() > 3 ? ", ..." : ""));
+    }
+    print_alarm();
+  }
+
+  void print_alarm() const {
+    if (band_)
+      print(
+          fmt::format("limits: {} twins, false alarm with probability {:g} over all {} steps; "
+                      "deviation of a distance's logarithm {:.3f}\n",
+                      options_.twins.size(), options_.alpha, steps_, band_->deviation()));
+    else
+      print(must_agree_ ? "limits: both runs compute the same, so every bit has to agree\n"
+                        : "limits: none without --twins: these runs may differ by rounding\n");
+    if (alarm_)
+      print(fmt::format("ALARM at step {}, {} of {} steps: {} by {:.3g}, limit {:.3g}\n",
+                        alarm_->step, exceeding_, steps_, parameters_[alarm_->parameter].name,
+                        alarm_->distance, alarm_->limit));
+    else if (band_ || must_agree_)
+      print("no alarm\n");
+    print(fmt::format("the rule `cosine below 0.9999`: {}\n",
+                      article_ ? fmt::format("alarm at step {}", *article_) : "no alarm"));
+  }
+
+  void print_call() {
+    if (!bits_ && !loss_) return;
+    const std::int64_t step = std::min(bits_.value_or(last_.step), loss_.value_or(last_.step));
+    if (a_.bits(step).empty() || b_.bits(step).empty()) {
+      print(fmt::format("which call differs first: both runs again with --trace-bits {} say it\n",
+                        step));
+      return;
+    }
+    const std::optional<FirstCall> call = first_differing_call(a_, b_, step);
+    if (!call) {
+      print(fmt::format(
+          "at step {} no call gives other bits from the same ones: its weights, texts or "
+          "random numbers differ before\n",
+          step));
+      return;
+    }
+    print(fmt::format(
+        "first call with the same inputs and other outputs: step {}, {}{}, {}\n", step,
+        call->bits.micro_batch < 0 ? "" : fmt::format("micro-batch {}, ", call->bits.micro_batch),
+        phase_words[static_cast<std::size_t>(call->bits.phase) % 3], place_of(call->a)));
+    const Cause cause = cause_of(*call, heads_[0], heads_[1]);
+    print(fmt::format("  A: {} {} {}\n  B: {} {} {}\n  {}\n", call->a.precision, call->a.variant,
+                      call->a.provider, call->b.precision, call->b.variant, call->b.provider,
+                      cause_words[static_cast<std::size_t>(cause)]));
+    if (cause == Cause::fault && !alarm_) alarm_ = Excess{step, 0, 0, 0};
+  }
+
+  const DiffOptions& options_;
+  TraceFile a_, b_;
+  std::array<TraceHead, 2> heads_;
+  std::vector<TraceParameter> parameters_;
+  std::optional<Band> band_;
+  bool must_agree_ = false;
+  std::vector<StepDistance> shown_;
+  StepDistance last_;
+  std::int64_t steps_ = 0, exceeding_ = 0;
+  std::optional<std::int64_t> samples_, randomness_, loss_, bits_, article_;
+  std::vector<std::size_t> differing_;
+  std::optional<Excess> alarm_;
+};
+
+}  // namespace
+
+void add_trace(CLI::App& program, Action& chosen) {
+  CLI::App* command = program.add_subcommand("trace", "Look into traces of training runs");
+  command->require_subcommand(1);
+  CLI::App* shown = command->add_subcommand("show", "What a trace holds");
+  const auto path = std::make_shared<std::string>();
+  shown->add_option("file", *path, "Written by `opbound train --trace`")
+      ->type_name("FILE.trace")
+      ->required();
+  shown->callback([path, &chosen] { chosen = [path] { return show(*path); }; });
+  CLI::App* diff = command->add_subcommand(
+      "diff", "Compare two runs: where their gradients part, and whether rounding explains it");
+  const auto o = std::make_shared<DiffOptions>();
+  diff->add_option("a", o->a, "The reference")->type_name("A.trace")->required();
+  diff->add_option("b", o->b, "The run that is compared with it")->type_name("B.trace")->required();
+  CLI::Option* twins =
+      diff->add_option("--twins", o->twins,
+                       "Twins of A (`opbound train --twin SEED`), at least 2: they show how far "
+                       "rounding alone carries a run")
+          ->type_name("FILE.trace");
+  diff->add_option("--alpha", o->alpha, "Probability of a false alarm over all steps")
+      ->check(CLI::Range(1e-9, 0.5))
+      ->capture_default_str()
+      ->needs(twins);
+  diff->callback([o, &chosen] { chosen = [o] { return Diff(*o).run(); }; });
+}
+
+}  // namespace opbound
