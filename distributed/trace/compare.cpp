@@ -29,7 +29,8 @@ Json spec_of(const TraceHead& head, const std::string& path) {
 /// Leaves of a JSON object, by their paths.
 std::map<std::string, std::string> leaves(const Json& j) {
   std::map<std::string, std::string> all;
-  for (const auto& [path, value] : j.flatten().items()) {
+  const Json flat = j.flatten();
+  for (const auto& [path, value] : flat.items()) {
     std::string name = path.substr(1);
     std::replace(name.begin(), name.end(), '/', '.');
     all[name] = value.is_string() ? value.get<std::string>() : value.dump();
@@ -93,20 +94,27 @@ void Band::Spread::take(std::int64_t step, const std::vector<double>& distances)
 }
 
 void Band::Spread::finish(std::size_t twins, double alpha) {
-  double square = 0, freedom = 0, comparisons = 0;
+  // Sums of squares and degrees of freedom before each step.
+  std::vector<double> square(sums.size() + 1), freedom(sums.size() + 1);
+  double comparisons = 0;
   std::size_t places = 0;
+  const auto m = static_cast<double>(twins);
   for (std::size_t s = 0; s < sums.size(); ++s) {
+    square[s + 1] = square[s];
+    freedom[s + 1] = freedom[s];
     if (counts[s] != twins) continue;
-    const auto m = static_cast<double>(twins);
     places = sums[s].size();
     for (std::size_t p = 0; p < places; ++p) {
-      square += std::max(0.0, squares[s][p] - sums[s][p] * sums[s][p] / m);
-      freedom += m - 1;
+      square[s + 1] += std::max(0.0, squares[s][p] - sums[s][p] * sums[s][p] / m);
+      freedom[s + 1] += m - 1;
       ++comparisons;
     }
   }
   if (comparisons == 0) return;
-  sigma = std::sqrt(square / freedom);
+  for (std::size_t s = 0; s < sums.size(); ++s) {
+    const std::size_t first = s / 2, end = std::min(sums.size(), 2 * s + 1);
+    sigma.push_back(std::sqrt((square[end] - square[first]) / (freedom[end] - freedom[first])));
+  }
   const double independent = static_cast<double>((twins - 1) * places);
   quantile = boost::math::quantile(
       boost::math::complement(boost::math::students_t(independent), alpha / comparisons));
@@ -114,9 +122,9 @@ void Band::Spread::finish(std::size_t twins, double alpha) {
 
 double Band::Spread::limit(std::int64_t step, std::size_t place) const {
   const auto at = static_cast<std::size_t>(step);
-  if (at >= counts.size() || counts[at] < 2 || place >= sums[at].size()) return infinity;
+  if (at >= sigma.size() || counts[at] < 2 || place >= sums[at].size()) return infinity;
   const auto m = static_cast<double>(counts[at]);
-  return std::exp(sums[at][place] / m + quantile * sigma * std::sqrt(1 + 1 / m));
+  return std::exp(sums[at][place] / m + quantile * sigma[at] * std::sqrt(1 + 1 / m));
 }
 
 Band::Band(TraceFile& reference, const std::vector<std::string>& twins, double alpha)
@@ -147,6 +155,10 @@ Band::Band(TraceFile& reference, const std::vector<std::string>& twins, double a
 
 double Band::limit(std::int64_t step, std::size_t parameter) const {
   return gradient_.limit(step, parameter);
+}
+double Band::deviation(std::int64_t step) const {
+  const auto at = static_cast<std::size_t>(step);
+  return at < gradient_.sigma.size() ? gradient_.sigma[at] : 0;
 }
 double Band::loss_limit(std::int64_t step) const { return loss_.limit(step, 0); }
 

@@ -33,10 +33,12 @@ void for_each_distance(TraceFile& a, TraceFile& b,
 /// How far rounding alone carries a run from its reference, seen from the reference's twins.
 ///
 /// At step s and of parameter p let d_i be the distance of twin i of m. Logarithms of distances
-/// are taken as normal with a mean of their own at each (s, p) and one standard deviation sigma,
-/// pooled over all of them. A further run of the same computation then stays below
+/// are taken as normal with a mean of their own at each (s, p) and a standard deviation sigma(s),
+/// pooled over the parameters and the steps from s / 2 to 2 s: small at first, when every rounding
+/// counts a little, larger when a few directions have grown. A further run of the same computation
+/// then stays below
 ///
-///   exp(mean_i log d_i + t sigma sqrt(1 + 1 / m))
+///   exp(mean_i log d_i + t sigma(s) sqrt(1 + 1 / m))
 ///
 /// but with probability alpha over all steps and parameters: the prediction limit of Student's t
 /// (for instance Hahn and Meeker 1991, 4.8), alpha divided among the comparisons (Bonferroni). Its
@@ -52,7 +54,8 @@ class Band {
   /// Of the loss's difference, by the same rule.
   double loss_limit(std::int64_t step) const;
   double alpha() const { return alpha_; }
-  double deviation() const { return gradient_.sigma; }
+  /// sigma of a step.
+  double deviation(std::int64_t step) const;
 
  private:
   /// Logarithms of one quantity's distances, at [step][place].
@@ -60,7 +63,8 @@ class Band {
     std::vector<std::vector<double>> sums;  ///< over twins
     std::vector<std::vector<double>> squares;
     std::vector<std::size_t> counts;  ///< twins, by step
-    double sigma = 0, quantile = 0;
+    std::vector<double> sigma;        ///< by step
+    double quantile = 0;
 
     void take(std::int64_t step, const std::vector<double>& distances);
     void finish(std::size_t twins, double alpha);
