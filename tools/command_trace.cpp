@@ -184,8 +184,9 @@ class Diff {
     if (band_)
       print(
           fmt::format("limits: {} twins, false alarm with probability {:g} over all {} steps; "
-                      "deviation of a distance's logarithm {:.3f}\n",
-                      options_.twins.size(), options_.alpha, steps_, band_->deviation()));
+                      "deviation of a distance's logarithm {:.3f} at first, {:.3f} at last\n",
+                      options_.twins.size(), options_.alpha, steps_, band_->deviation(0),
+                      band_->deviation(last_.step)));
     else
       print(must_agree_ ? "limits: both runs compute the same, so every bit has to agree\n"
                         : "limits: none without --twins: these runs may differ by rounding\n");

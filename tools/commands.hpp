@@ -28,6 +28,7 @@ void add_collective(CLI::App& program, Action& chosen);
 void add_train(CLI::App& program, Action& chosen);
 void add_attribute(CLI::App& program, Action& chosen);
 void add_trace(CLI::App& program, Action& chosen);
+void add_sentinel(CLI::App& program, Action& chosen);
 void add_claims(CLI::App& program, Action& chosen);
 void add_env(CLI::App& program, Action& chosen);
 void add_power(CLI::App& program, Action& chosen);

@@ -93,6 +93,7 @@ int run_program(int argc, char** argv) {
   opbound::add_train(program, chosen);
   opbound::add_attribute(program, chosen);
   opbound::add_trace(program, chosen);
+  opbound::add_sentinel(program, chosen);
   opbound::add_claims(program, chosen);
   opbound::add_env(program, chosen);
   opbound::add_power(program, chosen);

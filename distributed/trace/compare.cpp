@@ -18,6 +18,8 @@ using Json = nlohmann::json;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Below it a distance is fp64's rounding of the sketches.
 constexpr double least_distance = 0x1p-52;
+/// Distances of neighbouring steps are much alike: fewer steps would show too few draws.
+constexpr std::size_t shortest_window = 32;
 
 Json spec_of(const TraceHead& head, const std::string& path) {
   Json spec = Json::parse(head.spec, nullptr, false);
@@ -112,7 +114,8 @@ void Band::Spread::finish(std::size_t twins, double alpha) {
   }
   if (comparisons == 0) return;
   for (std::size_t s = 0; s < sums.size(); ++s) {
-    const std::size_t first = s / 2, end = std::min(sums.size(), 2 * s + 1);
+    const std::size_t first = s / 2;
+    const std::size_t end = std::min(sums.size(), 2 * std::max(s, shortest_window / 2) + 1);
     sigma.push_back(std::sqrt((square[end] - square[first]) / (freedom[end] - freedom[first])));
   }
   const double independent = static_cast<double>((twins - 1) * places);

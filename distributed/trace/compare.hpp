@@ -34,15 +34,15 @@ void for_each_distance(TraceFile& a, TraceFile& b,
 ///
 /// At step s and of parameter p let d_i be the distance of twin i of m. Logarithms of distances
 /// are taken as normal with a mean of their own at each (s, p) and a standard deviation sigma(s),
-/// pooled over the parameters and the steps from s / 2 to 2 s: small at first, when every rounding
-/// counts a little, larger when a few directions have grown. A further run of the same computation
-/// then stays below
+/// pooled over the parameters and the steps from s / 2 to 2 s, at least to step 32: it grows while
+/// a few directions come to stand out. A further run of the same computation then stays below
 ///
 ///   exp(mean_i log d_i + t sigma(s) sqrt(1 + 1 / m))
 ///
 /// but with probability alpha over all steps and parameters: the prediction limit of Student's t
 /// (for instance Hahn and Meeker 1991, 4.8), alpha divided among the comparisons (Bonferroni). Its
-/// degrees of freedom count parameters as independent and steps as not: (m - 1) parameters.
+/// degrees of freedom count parameters as independent and steps as not: (m - 1) parameters. Neither
+/// is quite so; README.md has what twins that no limit was made of gave.
 class Band {
  public:
   /// Reads the distances of all twins. Throws InputError for fewer than two, and where they are not

@@ -18,14 +18,6 @@ using train::CallPlace;
 using train::Range;
 using train::RunView;
 
-TraceHead head_of(TraceHead head, const RunView& run) {
-  head.spec = train::json_of(run.spec).dump();
-  head.device = run.machine.own().device();
-  head.ranks = run.ranks.size();
-  head.providers = run.providers.versions();
-  return head;
-}
-
 std::vector<TraceParameter> parameters_of(const train::Layout& layout) {
   std::vector<TraceParameter> all;
   for (const train::ParameterSpec& p : layout.parameters())
@@ -75,6 +67,14 @@ Tensor part_of(const std::vector<std::byte>& flat, Element e, const train::Layou
 }
 
 }  // namespace
+
+TraceHead head_of(TraceHead head, const RunView& run) {
+  head.spec = train::json_of(run.spec).dump();
+  head.device = run.machine.own().device();
+  head.ranks = run.ranks.size();
+  head.providers = run.providers.versions();
+  return head;
+}
 
 std::vector<Piece> pieces_of(const train::Layout& layout) {
   std::vector<Piece> pieces;

@@ -30,6 +30,9 @@ struct Piece {
 };
 std::vector<Piece> pieces_of(const train::Layout& layout);
 
+/// The head of a run's trace: what it knows itself, beside `known`.
+TraceHead head_of(TraceHead known, const train::RunView& run);
+
 class Tracer final : public train::Observer {
  public:
   explicit Tracer(TracerOptions options);

@@ -6,6 +6,7 @@
 //   each step:  begin_step
 //                 each micro-batch of the rank:  sample, then its calls, then gradient
 //               reduced, the calls of the norm, normed, the calls of the update, updated
+//               between_steps
 //
 // Of several observers the one that was given first is told first, so that what plants a fault
 // stands before what shall find it.
@@ -90,8 +91,11 @@ class Observer {
   /// The norms of chunks of the gradient, of all ranks, before the norm is made of them.
   virtual void normed(std::int64_t /*step*/, std::byte* /*norms*/, std::int64_t /*count*/,
                       Element /*element*/) {}
-  /// The step is done; weights that are changed in `run.arrays.master` are what the next one reads.
+  /// The step is done.
   virtual void updated(const StepResult& /*result*/) {}
+  /// All were told of `updated`. Weights that are changed in `run.arrays.master` are what the next
+  /// step reads.
+  virtual void between_steps(std::int64_t /*step*/) {}
 };
 
 }  // namespace opbound::train

@@ -71,6 +71,7 @@ StepResult Trainer::step(StepTensors* tensors) {
   s.scaler.update(update.is_skipped);
   if (!update.is_skipped) ++s.updates;
   for (Observer* o : s.observers) o->updated(result);
+  for (Observer* o : s.observers) o->between_steps(s.step);
   if (!update.is_skipped || !s.observers.empty()) s.weights.refresh();
   ++s.step;
   result.time_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();

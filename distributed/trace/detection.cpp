@@ -1,0 +1,180 @@
+#include "distributed/trace/detection.hpp"
+
+#include <algorithm>
+
+#include "distributed/trace/sentinel.hpp"
+#include "distributed/trace/twin.hpp"
+#include "distributed/train/trainer.hpp"
+#include "ops/provider.hpp"
+
+namespace opbound::trace {
+namespace {
+
+/// One of the words, separated by '|', is in the text.
+bool has_word(std::string_view text, std::string_view words) {
+  for (std::size_t at = 0; at <= words.size();) {
+    const std::size_t end = std::min(words.find('|', at), words.size());
+    if (text.find(words.substr(at, end - at)) != std::string_view::npos) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+bool is_audit(const TraceEvent& e) { return e.check.starts_with("audit: "); }
+
+/// Which of a result's fields an alarm belongs to.
+std::optional<std::int64_t>& field_of(Detected& d, const TraceEvent& e) {
+  if (is_audit(e)) return d.audit;
+  if (e.check == "fingerprint" || e.check == "norm's trend") return d.fingerprint;
+  if (e.check == "loss") return d.loss_to_reference;
+  return e.check == "loss's trend" ? d.loss_alone : d.step_check;
+}
+
+/// How exact a place an alarm names: an audit's call, a step check, a parameter, none.
+int rank_of(const TraceEvent& e) {
+  if (is_audit(e)) return 3;
+  if (e.level == "step") return 2;
+  return e.place == "loss" ? 0 : 1;
+}
+
+}  // namespace
+
+Detection::Detection(DetectionOptions options) : options_(std::move(options)) {}
+
+train::TrainingSpec Detection::spec_of(const PlantedFault& fault) const {
+  train::TrainingSpec spec = options_.base;
+  spec.policy = train::read_policy(std::string(fault.policy));
+  spec.policy.dropout = fault.dropout;
+  if (fault.recomputes) spec.policy.checkpointing = train::Checkpointing::all;
+  spec.model.norm_eps = fault.norm_eps;
+  spec.steps = options_.first_step + options_.cap;
+  spec.checkpoint_folder.clear();
+  spec.checkpoint_every = 0;
+  return spec;
+}
+
+void Detection::train_traced(const train::TrainingSpec& spec, const std::string& file,
+                             int twin) const {
+  TracerOptions how;
+  how.file = file;
+  how.full_every = 0;
+  how.head.source = "opbound";
+  Tracer tracer(how);
+  Twin moved(static_cast<std::uint64_t>(twin));
+  train::TrainOptions options;
+  if (twin > 0) options.observers.push_back(&moved);
+  options.observers.push_back(&tracer);
+  options.should_stop = options_.should_stop;
+  train::train(spec, options);
+}
+
+const Detection::Reference& Detection::reference_of(const PlantedFault& fault) {
+  const std::string key = std::string(fault.policy) + "-" + std::to_string(fault.dropout) + "-" +
+                          std::to_string(fault.recomputes) + "-" + std::to_string(fault.norm_eps);
+  for (const Reference& r : references_)
+    if (r.key == key) return r;
+  const train::TrainingSpec spec = spec_of(fault);
+  const auto file = [&](int twin) {
+    return (options_.folder /
+            (std::to_string(references_.size()) + "-" + std::to_string(twin) + ".trace"))
+        .string();
+  };
+  Reference r{key, file(0), {}};
+  for (int twin = 0; twin <= options_.twins; ++twin) {
+    if (options_.on_progress)
+      options_.on_progress(twin == 0 ? "reference of policy " + std::string(fault.policy)
+                                     : "twin " + std::to_string(twin) + " of it");
+    train_traced(spec, file(twin), twin);
+    if (twin > 0) r.twins.push_back(file(twin));
+  }
+  references_.push_back(std::move(r));
+  return references_.back();
+}
+
+void Detection::run(const PlantedFault& fault, train::Observer& planted, Detected& found) {
+  const Reference& reference = reference_of(fault);
+  if (options_.on_progress) options_.on_progress(std::string(fault.name));
+  TracerOptions traced;
+  traced.full_every = 0;
+  Tracer tracer(traced);
+  AuditOptions audited;
+  audited.every = options_.audit_every;
+  Audit audit(audited);
+  SentinelOptions watched;
+  watched.reference = reference.trace;
+  watched.twins = reference.twins;
+  watched.alpha = options_.alpha;
+  Sentinel sentinel(watched, tracer, &audit);
+  TraceFile there(reference.trace, TraceFile::Open::read);
+  train::TrainOptions options;
+  options.observers = {&planted, &tracer, &audit, &sentinel};
+  options.on_step = [&](const train::StepResult& step) {
+    const std::optional<TraceStep> other = there.step(step.step);
+    if (found.cosine_rule || !other || distance_of(*other, tracer.last()).cosine >= 0.9999) return;
+    found.cosine_rule = step.step - options_.first_step;
+  };
+  options.should_stop = options_.should_stop;
+  try {
+    train::train(spec_of(fault), options);
+  } catch (const ProviderFailure&) {
+    found.has_stopped = true;  // a gradient that is not finite
+  }
+  const TraceEvent* best = nullptr;
+  for (const TraceEvent& e : sentinel.alarms()) {
+    if (e.step < options_.first_step) {
+      ++found.false_alarms;
+      continue;
+    }
+    std::optional<std::int64_t>& field = field_of(found, e);
+    if (!field) field = e.step - options_.first_step;
+    if (best == nullptr || rank_of(e) > rank_of(*best)) best = &e;
+  }
+  if (best == nullptr) return;
+  found.place = best->place;
+  found.is_place_right = has_word(best->place, fault.place);
+}
+
+Detected Detection::examine(const PlantedFault& fault) {
+  Detected found;
+  found.fault = &fault;
+  const std::unique_ptr<train::Observer> planted = fault.make(options_.first_step);
+  run(fault, *planted, found);
+  return found;
+}
+
+Detected Detection::examine_twin(const PlantedFault& like) {
+  Detected found;
+  found.fault = &like;
+  Twin planted(static_cast<std::uint64_t>(options_.twins) + 1);
+  run(like, planted, found);
+  return found;
+}
+
+CleanRun Detection::examine_clean(const std::string& policy, std::int64_t steps) {
+  if (options_.on_progress) options_.on_progress("clean run of policy " + policy);
+  train::TrainingSpec spec = options_.base;
+  spec.policy = train::read_policy(policy);
+  spec.steps = steps;
+  TracerOptions traced;
+  traced.full_every = 0;
+  Tracer tracer(traced);
+  AuditOptions audited;
+  audited.every = options_.audit_every;
+  Audit audit(audited);
+  SentinelOptions watched;
+  watched.alpha = options_.alpha;
+  Sentinel sentinel(watched, tracer, &audit);
+  train::TrainOptions options;
+  options.observers = {&tracer, &audit, &sentinel};
+  options.should_stop = options_.should_stop;
+  CleanRun clean{policy, train::train(spec, options).steps, 0, {}};
+  clean.alarms = std::ssize(sentinel.alarms());
+  if (clean.alarms > 0) {
+    const TraceEvent& e = sentinel.alarms().front();
+    clean.first_alarm =
+        "step " + std::to_string(e.step) + ": " + e.check + ": " + e.place + ": " + e.text;
+  }
+  return clean;
+}
+
+}  // namespace opbound::trace

@@ -1,0 +1,80 @@
+// The sentinel of a run: three levels of checks while it trains, each with a limit that is derived
+// or estimated with a stated rate of false alarms.
+//
+//   step         what a step computed with (texts, random numbers, the weights that the last one
+//                left), gradients that are not finite, the norm that clipping used, and the
+//                findings of audits
+//   reference    fingerprints and losses against a reference run, within the limits of its twins,
+//                or bit for bit where both compute the same
+//   trend        norms and losses against their own past
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "distributed/trace/audit.hpp"
+#include "distributed/trace/compare.hpp"
+#include "distributed/trace/tracer.hpp"
+
+namespace opbound::trace {
+
+/// Does a quantity leave what its own last values lead one to expect?
+///
+/// With mean m and standard deviation s of the last `window` values the next one is expected within
+/// m +- t s sqrt(1 + 1 / window), t the quantile of Student's distribution at alpha over the
+/// comparisons of a run (the prediction interval of normal values; Hahn and Meeker 1991, 4.2). A
+/// training's values are neither independent nor stationary, so the rate is an estimate: README.md
+/// has what clean runs gave.
+class Trend {
+ public:
+  static constexpr std::size_t window = 50;
+
+  /// `comparisons`: of the whole run.
+  Trend(double alpha, double comparisons);
+  /// The value's excess over its limit, above 1: it is not expected. 0 until the window is full.
+  double take(double value);
+
+ private:
+  double quantile_;
+  std::deque<double> last_;
+};
+
+struct SentinelOptions {
+  std::string reference;           ///< a trace; empty: none
+  std::vector<std::string> twins;  ///< of the reference
+  double alpha = 1e-3;  ///< of a false alarm of the reference's and the trend's checks each
+  bool watches_trend = true;
+};
+
+/// Reads what the tracer and the audit that were given before it found.
+class Sentinel final : public train::Observer {
+ public:
+  /// Throws InputError for a reference or twins that cannot be read. The tracer and the audit,
+  /// which may be null, outlive it and stand before it among the run's observers.
+  Sentinel(SentinelOptions options, Tracer& tracer, Audit* audit);
+  ~Sentinel() override;
+
+  void begin(const train::RunView& run) override;
+  void begin_step(std::int64_t step) override;
+  void sample(std::int64_t step, std::int64_t micro_batch, train::Sample& sample) override;
+  void gradient(std::int64_t step, std::int64_t micro_batch, std::byte* flat) override;
+  void reduced(std::int64_t step) override;
+  void updated(const train::StepResult& result) override;
+
+  /// The weights were changed on purpose, as by going back to a checkpoint.
+  void accept_state();
+
+  /// All so far, on every rank the same.
+  const std::vector<TraceEvent>& alarms() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace opbound::trace
