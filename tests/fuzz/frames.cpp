@@ -18,14 +18,14 @@ void be_rank_one(const MeetingPlace& place, Bytes input) {
   const Deadline deadline = deadline_in(1);
   try {
     const Socket door = Socket::connect(place.host, place.port, deadline);
-    door.send_all(bytes.first(std::min(door_bytes, bytes.size())));
+    door.send_all(bytes.first(std::min(door_bytes, bytes.size())), deadline, "rank 0");
     if (bytes.size() < door_bytes) return;
     std::array<std::byte, table_bytes> table{};  // two addresses: 64 bytes of host, a port
-    door.receive_all(table, deadline);
+    door.receive_all(table, deadline, "rank 0");
     std::int32_t port = 0;
     std::memcpy(&port, table.data() + port_at, sizeof port);
     const Socket own = Socket::connect(place.host, static_cast<std::uint16_t>(port), deadline);
-    own.send_all(bytes.subspan(door_bytes));
+    own.send_all(bytes.subspan(door_bytes), deadline, "rank 0");
   } catch (const ProviderFailure&) {  // rank 0 had enough of it
   }
 }
