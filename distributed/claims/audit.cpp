@@ -90,8 +90,8 @@ void try_python(const Setting& s, const Tried& tried, Audited& a) {
 void try_training(const Setting& s, const Tried& tried, Audited& a) {
   a.is_changing = tried.changes_training(s.trial);
   a.is_tried = true;
-  a.basis = a.is_changing ? "tried: a training run ends in other bits"
-                          : "tried: a training run ends in the same bits";
+  a.basis = a.is_changing ? "tried: a training run of this program ends in other bits"
+                          : "tried: a training run of this program ends in the same bits";
 }
 
 Effect effect_of_trial(const Audited& a) {

@@ -138,7 +138,7 @@ Measured literal_fingerprint(const Given& given, Laboratory& laboratory) {
 
 Experiments monitor_experiments() {
   const std::string reproducible = "fp32-reproducible", none;
-  const std::int64_t steps = 100;
+  const std::int64_t steps = 60;
   return {
       {"alarm",
        "a rule that fires on a run's norms, losses or weights: in a healthy run, in a faulty one",
@@ -148,7 +148,7 @@ Experiments monitor_experiments() {
         {"run", reproducible},
         {"reference", std::string("fp32")},
         {"fault", none},
-        {"from", std::int64_t{40}},
+        {"from", std::int64_t{20}},
         {"loss_share", 0.01},
         {"steps", steps}},
        alarm},

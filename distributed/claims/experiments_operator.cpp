@@ -123,8 +123,8 @@ LossErrors loss_errors(const Given& given, std::uint64_t seed) {
   std::vector<double> targets;
   for (std::int64_t r = 0; r < rows; ++r)
     targets.push_back(static_cast<double>(1 + r % (vocabulary - 1)));
-  op.give("x", logits_of(rows, vocabulary, given.number("top"), seed));
-  op.give("target", targets);
+  op.give("logits", logits_of(rows, vocabulary, given.number("top"), seed));
+  op.give("targets", targets);
   op.run();
   const std::vector<double> exact = op.exact("loss");
   const Format format = precision_named(given.text("precision"))->output;
@@ -133,8 +133,8 @@ LossErrors loss_errors(const Given& given, std::uint64_t seed) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const auto target = static_cast<std::int64_t>(targets[static_cast<std::size_t>(r)]);
     const double got = given.flag("shifted")
-                           ? op.at("loss").at(r)
-                           : unshifted_loss(format, op.at("x"), r, vocabulary, target);
+                           ? round_to(format, op.at("loss").at(r))  // kept wide by the op
+                           : unshifted_loss(format, op.at("logits"), r, vocabulary, target);
     if (!std::isfinite(got)) {
       e.infinite += 1.0 / static_cast<double>(rows);
       continue;

@@ -65,10 +65,12 @@ std::string key_of(const Record& r) {
 
 Measured versions(const Given& given, Laboratory&) {
   std::map<std::string, std::string> before;
+  const std::string precision = given.text("precision");
   for (const Record& r : read_records(committed(given.text("before"))))
     if (!r.output_hash.empty()) before[key_of(r)] = r.output_hash;
   double compared = 0, differing = 0, exceeding = 0;
   for (const Record& r : read_records(committed(given.text("after")))) {
+    if (!holds_word(r.precision, precision)) continue;
     exceeding += r.verdict == Verdict::exceeds ? 1 : 0;
     const auto found = before.find(key_of(r));
     if (r.output_hash.empty() || found == before.end()) continue;
@@ -138,7 +140,8 @@ Experiments record_experiments() {
           {"versions",
            "reads the committed records of two versions of a library",
            {{"before", std::string("nccl_2.28.3_h200.jsonl.gz")},
-            {"after", std::string("nccl_2.28.9_h200.jsonl.gz")}},
+            {"after", std::string("nccl_2.28.9_h200.jsonl.gz")},
+            {"precision", none}},
            versions},
           {"training_logs",
            "reads two committed logs of one training run",

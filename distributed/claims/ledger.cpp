@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "generated/version.hpp"
 #include "ops/provider.hpp"
@@ -18,8 +19,14 @@ std::string named(const Run& run, const Figure& figure) {
   return run.prefix.empty() ? figure.name : run.prefix + "." + figure.name;
 }
 
+/// Whole numbers, such as counts, in full.
+std::string readable(double x) {
+  constexpr double most = 1e6;
+  return std::abs(x) < most && x == std::floor(x) ? shortest(x) : legible(x);
+}
+
 std::string text_of(const Figure& f) {
-  std::string text = f.name + " = " + legible(f.value);
+  std::string text = f.name + " = " + readable(f.value);
   if (f.low != f.high) text += " [" + legible(f.low) + ", " + legible(f.high) + "]";
   return f.unit.empty() ? text : text + " " + f.unit;
 }
@@ -96,7 +103,7 @@ std::string section_of(const ClaimRecord& r) {
     for (const Figure& f : r.found[i].figures) {
       const bool exact = f.low == f.high;
       table.add_row({{named(run, f)},
-                     {legible(f.value)},
+                     {readable(f.value)},
                      {exact ? "" : legible(f.low)},
                      {exact ? "" : legible(f.high)},
                      {f.unit},

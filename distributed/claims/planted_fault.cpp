@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "distributed/train/trainer.hpp"
@@ -27,7 +28,7 @@ class Planted final : public train::Observer {
         once_(once),
         change_(std::move(change)) {}
 
-  void begin(const RunView& run) override { run_ = &run; }
+  void begin(const RunView& run) override { run_.emplace(run); }
   void gradient(std::int64_t step, std::int64_t micro_batch, std::byte* flat) override {
     if (place_ == Place::micro_batch && micro_batch == 0)
       apply(step, flat, element_of(run_->spec.policy.gradient));
@@ -66,7 +67,7 @@ class Planted final : public train::Observer {
   std::int64_t from_;
   bool once_;
   Change change_;
-  const RunView* run_ = nullptr;
+  std::optional<RunView> run_;
 };
 
 void scale_by(std::vector<double>& values, double factor) {
