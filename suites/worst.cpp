@@ -173,7 +173,7 @@ WorstCase search_worst(const CaseSpec& spec, std::uint64_t seed, std::uint64_t e
 
 std::vector<CaseSpec> cases_worth_a_search(const Suite& suite) {
   constexpr std::array<std::string_view, 3> precisions{"fp32", "fp64", "bf16:fp32:bf16"};
-  constexpr std::int64_t fewest = 32, most = 400;  // enough to add, little enough to keep and read
+  constexpr std::int64_t fewest = 32, most = 1200;  // enough to add, little enough to keep
   struct Candidate {
     std::int64_t ones = 0, elements = 0;  ///< a size of 1 leaves an op little to do
     const CaseSpec* spec = nullptr;
