@@ -56,7 +56,7 @@ std::string_view bytes_of(std::span<const T> values) {
 template <class T>
 std::vector<T> values_of(std::string_view bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
   return values;
 }
 
