@@ -14,6 +14,7 @@
 #include "distributed/train/trainer.hpp"
 #include "reports/error.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/tiny_training.hpp"
 
 namespace opbound::trace {
 namespace {
@@ -267,22 +268,6 @@ TEST_F(TraceTest, RefusesWhatIsNone) {
 
 // ---- the tracer
 
-TrainingSpec tiny(const std::string& policy) {
-  TrainingSpec s;
-  s.model.name = "tiny";
-  s.model.layers = 2;
-  s.model.heads = 2;
-  s.model.width = 16;
-  s.model.hidden = 32;
-  s.model.context = 12;
-  s.policy = train::read_policy(policy);
-  s.data = OPBOUND_SOURCE_DIR "/suites/training/text.txt";
-  s.steps = 3;
-  s.micro_batches = 4;
-  s.sequences = 2;
-  return s;
-}
-
 /// Every step's trace of a run on so many ranks, each a thread; all of them have to see the same.
 std::vector<TraceStep> traced(const TrainingSpec& spec, std::int32_t ranks,
                               std::uint64_t twin = 0) {
@@ -313,7 +298,7 @@ std::vector<TraceStep> traced(const TrainingSpec& spec, std::int32_t ranks,
 }
 
 TEST(Tracer, TheSameNumbersOnAnyNumberOfRanksAndInAnySharding) {
-  TrainingSpec s = tiny("fp32-reproducible");
+  TrainingSpec s = tiny_training("fp32-reproducible");
   const std::vector<TraceStep> one = traced(s, 1);
   ASSERT_EQ(one.size(), 3U);
   EXPECT_FALSE(one[0].full.empty());
@@ -329,7 +314,7 @@ TEST(Tracer, TheSameNumbersOnAnyNumberOfRanksAndInAnySharding) {
 }
 
 TEST(Tracer, SumsAreThoseOfTheGradientsOfTheRun) {
-  const TrainingSpec s = tiny("fp32-reproducible");
+  const TrainingSpec s = tiny_training("fp32-reproducible");
   Tracer tracer({});
   train::TrainOptions how;
   how.observers = {&tracer};
@@ -357,7 +342,7 @@ TEST(Tracer, SumsAreThoseOfTheGradientsOfTheRun) {
 
 TEST(Tracer, ATwinDiffersByItsRoundingAlone) {
   for (const char* policy : {"fp32-reproducible", "bf16"}) {
-    const TrainingSpec s = tiny(policy);
+    const TrainingSpec s = tiny_training(policy);
     const std::vector<TraceStep> run = traced(s, 1), twin = traced(s, 1, 1);
     EXPECT_EQ(run[0].sample_hash, twin[0].sample_hash);
     EXPECT_EQ(run[0].random_hash, twin[0].random_hash);
@@ -373,7 +358,7 @@ TEST(Tracer, ATwinDiffersByItsRoundingAlone) {
 
 TEST_F(TraceTest, BitsOfCallsTellRunsApart) {
   const auto run = [&](const std::string& name, std::uint64_t seed) {
-    TrainingSpec s = tiny("fp32");
+    TrainingSpec s = tiny_training("fp32");
     s.seed = seed;
     s.steps = 1;
     TracerOptions options;

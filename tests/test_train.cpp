@@ -13,25 +13,10 @@
 #include "reports/error.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/thread_ranks.hpp"
+#include "tests/tiny_training.hpp"
 
 namespace opbound::train {
 namespace {
-
-TrainingSpec tiny(const std::string& policy) {
-  TrainingSpec s;
-  s.model.name = "tiny";
-  s.model.layers = 2;
-  s.model.heads = 2;
-  s.model.width = 16;
-  s.model.hidden = 32;
-  s.model.context = 12;
-  s.policy = read_policy(policy);
-  s.data = OPBOUND_SOURCE_DIR "/suites/training/text.txt";
-  s.steps = 3;
-  s.micro_batches = 4;
-  s.sequences = 2;
-  return s;
-}
 
 std::uint64_t final_hash(const TrainingSpec& spec) { return train(spec, {}).hash; }
 
@@ -47,7 +32,7 @@ void expect_fall(const TrainingSpec& spec, TrainResult& result) {
 }
 
 TEST(Train, LossFallsAndTheSameRunHasTheSameBits) {
-  TrainingSpec s = tiny("fp32-reproducible");
+  TrainingSpec s = tiny_training("fp32-reproducible");
   s.steps = 30;
   s.schedule.lr = 1e-2;
   TrainResult a;
@@ -56,7 +41,7 @@ TEST(Train, LossFallsAndTheSameRunHasTheSameBits) {
 }
 
 TEST(Train, ComputingAgainWhatWasNotKeptChangesNoBit) {
-  TrainingSpec s = tiny("fp32-reproducible");
+  TrainingSpec s = tiny_training("fp32-reproducible");
   s.policy.dropout = 0.1;
   const std::uint64_t kept = final_hash(s);
   s.policy.checkpointing = Checkpointing::attention;
@@ -69,7 +54,7 @@ TEST(Train, ComputingAgainWhatWasNotKeptChangesNoBit) {
 
 /// Every choice of the model, each once.
 std::vector<ModelSpec> models() {
-  const ModelSpec first = tiny("fp64").model;
+  const ModelSpec first = tiny_training("fp64").model;
   std::vector<ModelSpec> all(5, first);
   all[0].positions = Positions::rotary;
   all[1].norm = Norm::rms_norm;
@@ -111,7 +96,7 @@ double quotient(Trainer& trainer, const std::vector<Tensor>& weights, std::size_
 // Central quotients, extrapolated to h = 0 (Richardson 1911), against the gradient; what they err
 // by is read from the coarser ones.
 TEST_P(Model, GradientsInFp64AreWhatDifferenceQuotientsApproach) {
-  TrainingSpec s = tiny("fp64");
+  TrainingSpec s = tiny_training("fp64");
   s.model = models()[GetParam()];
   Trainer trainer(s, {});
   trainer.set_initial_weights();
@@ -149,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Ready, EveryPolicy, testing::ValuesIn(ready_policies())
 
 // In 16 and 8 bits a step is noisier, but it is a step downhill all the same.
 TEST_P(EveryPolicy, TrainsTheTinyModel) {
-  TrainingSpec s = tiny(GetParam());
+  TrainingSpec s = tiny_training(GetParam());
   s.steps = 12;
   s.schedule.lr = 1e-2;
   TrainResult r;
@@ -160,7 +145,7 @@ TEST_P(EveryPolicy, TrainsTheTinyModel) {
 class TrainFiles : public TemporaryFolder {};
 
 TEST_F(TrainFiles, AResumedRunHasTheBitsOfOneThatWasNotStopped) {
-  TrainingSpec s = tiny("fp32-reproducible");
+  TrainingSpec s = tiny_training("fp32-reproducible");
   s.policy.dropout = 0.1;
   s.policy.loss_scale = LossScale::dynamic;
   s.policy.growth_interval = 2;
@@ -192,7 +177,7 @@ TEST_F(TrainFiles, AResumedRunHasTheBitsOfOneThatWasNotStopped) {
 }
 
 TEST(Train, ShardedParametersChangeNoBitUnlessTheyTravelIn16Bits) {
-  TrainingSpec s = tiny("fp32-reproducible");
+  TrainingSpec s = tiny_training("fp32-reproducible");
   const std::uint64_t whole = final_hash(s);
   for (const Sharding sharding : {Sharding::fsdp, Sharding::zero3_fp32}) {
     s.sharding = sharding;
@@ -221,7 +206,7 @@ std::uint64_t hash_on(std::int32_t ranks, const TrainingSpec& spec) {
 }
 
 TEST(Train, RanksAndShardingsChangeNoBit) {
-  TrainingSpec s = tiny("fp32-reproducible");
+  TrainingSpec s = tiny_training("fp32-reproducible");
   s.policy.dropout = 0.1;
   const std::uint64_t one = final_hash(s);
   for (const std::int32_t ranks : {2, 4})
@@ -236,7 +221,7 @@ TEST(Train, RanksAndShardingsChangeNoBit) {
 TEST(Train, RanksAgreeInEveryPolicyAndSharding) {
   for (const char* policy : {"fp32", "bf16", "fp16-scaled"})
     for (const Sharding sharding : {Sharding::dp, Sharding::fsdp, Sharding::zero3_offload}) {
-      TrainingSpec s = tiny(policy);
+      TrainingSpec s = tiny_training(policy);
       s.sharding = sharding;
       s.policy.reduction = bf16;
       EXPECT_NE(hash_on(2, s), 0U);
@@ -265,7 +250,7 @@ int refused_of_two(const TrainingSpec& first, const TrainingSpec& second) {
 }
 
 TEST(Train, RanksThatRunDifferentThingsAreRefused) {
-  const TrainingSpec first = tiny("fp32-reproducible");
+  const TrainingSpec first = tiny_training("fp32-reproducible");
   EXPECT_EQ(refused_of_two(first, first), 0);
   TrainingSpec second = first;
   second.seed = 9;
@@ -279,7 +264,7 @@ TEST(Train, RanksThatRunDifferentThingsAreRefused) {
 }
 
 TEST(Train, MicroBatchesThatDoNotDivideAreRefusedWhereLayersAreGathered) {
-  TrainingSpec s = tiny("fp32-reproducible");
+  TrainingSpec s = tiny_training("fp32-reproducible");
   s.model.layers = 4;
   s.micro_batches = 5;
   const std::uint64_t one = final_hash(s);
@@ -289,13 +274,13 @@ TEST(Train, MicroBatchesThatDoNotDivideAreRefusedWhereLayersAreGathered) {
 }
 
 TEST(Train, AnyNumberOfRanksAddsInAnyOrder) {
-  TrainingSpec s = tiny("fp32");
+  TrainingSpec s = tiny_training("fp32");
   s.micro_batches = 5;
   EXPECT_NE(hash_on(3, s), 0U);
 }
 
 TEST(Train, AStepThatOverflowsIsSkippedAndTheScaleFalls) {
-  TrainingSpec s = tiny("fp16-scaled");
+  TrainingSpec s = tiny_training("fp16-scaled");
   s.policy.initial_scale = 0x1p40;
   Trainer trainer(s, {});
   trainer.set_initial_weights();
@@ -308,7 +293,7 @@ TEST(Train, AStepThatOverflowsIsSkippedAndTheScaleFalls) {
 }
 
 TEST(Train, AGradientThatIsNotFiniteIsNamedAndChangesNothing) {
-  TrainingSpec s = tiny("fp32");
+  TrainingSpec s = tiny_training("fp32");
   Trainer trainer(s, {});
   trainer.set_initial_weights();
   std::vector<Tensor> weights = trainer.weights();

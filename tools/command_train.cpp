@@ -133,6 +133,17 @@ class Teller {
     if (progress_) progress_->advance(1, progress_text(step));
   }
 
+  /// The run goes on from an earlier step: in the log a part of its own, as after a resume.
+  void go_back(std::int64_t steps_done) {
+    if (!is_telling_) return;
+    RunRecord part = run_.parts.back();
+    part.first_step = steps_done;
+    if (log_) log_->write(part);
+    run_.steps.resize(
+        static_cast<std::size_t>(std::max<std::int64_t>(0, steps_done - run_.first().first_step)));
+    run_.parts.push_back(std::move(part));
+  }
+
   void note(const std::string& line) {
     if (!is_telling_) return;
     if (progress_) progress_->clear();
@@ -190,12 +201,14 @@ int run(const Options& options, const TrainingSpec& spec, const std::string& who
   how.on_step = [&](const StepResult& step) { teller.take(step); };
   how.on_note = [&](const std::string& line) { teller.note(line); };
   how.should_stop = [] { return InterruptNoted::has_come(); };
-  const Observers observers(options.observe, spec, options.device, options.resumes);
-  observers.attach(how);
+  how.on_back = [&](std::int64_t steps) { teller.go_back(steps); };
   std::optional<TrainAudit> audit;
   if (options.audit.every > 0) audit.emplace(options.audit, options.device);
-  if (audit) how.observers.push_back(&audit->observer());
-  const auto ended = [&](int code) { return audit ? audit->end(code, options.is_quiet) : code; };
+  Observers observers(options.observe, options.device, audit ? &audit->observer() : nullptr);
+  observers.attach(how);
+  const auto ended = [&](int code) {
+    return observers.end(audit ? audit->end(code, options.is_quiet) : code);
+  };
   const InterruptNoted interrupt;
   try {
     const TrainResult result = train::train(spec, how);

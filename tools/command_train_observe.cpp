@@ -1,7 +1,9 @@
 #include "tools/command_train_observe.hpp"
 
-#include "distributed/trace/twin.hpp"
+#include <algorithm>
+
 #include "generated/version.hpp"
+#include "reports/error.hpp"
 #include "tools/command_line.hpp"
 
 namespace opbound {
@@ -31,27 +33,72 @@ void add_observe_options(CLI::App& command, ObserveOptions& o) {
                   "this seed from 1")
       ->type_name("SEED")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_flag("--sentinel", o.has_sentinel,
+                   "Watch every step: texts, random numbers, weights, norms, what is not finite");
+  CLI::Option* against =
+      command
+          .add_option("--against", o.against,
+                      "Watch every step against this trace of a reference run, bit for bit where "
+                      "both compute the same; --sentinel with it")
+          ->type_name("FILE.trace");
+  command
+      .add_option("--twins", o.twins,
+                  "Twins of the reference, at least 2: gradients may differ by what rounding alone "
+                  "makes of a run")
+      ->type_name("FILE.trace")
+      ->needs(against);
+  command.add_option("--alpha", o.alpha, "Probability of a false alarm in a run")
+      ->check(CLI::Range(1e-9, 0.5))
+      ->capture_default_str();
+  command
+      .add_option("--on-alarm", o.on_alarm,
+                  "note: say so and go on; stop; roll-back: to the last checkpoint before it")
+      ->check(CLI::IsMember(
+          std::vector<std::string>(trace::on_alarm_names.begin(), trace::on_alarm_names.end())))
+      ->capture_default_str();
 }
 
-Observers::Observers(const ObserveOptions& o, const train::TrainingSpec&, const std::string& device,
-                     bool resumes) {
-  if (o.twin > 0 && !resumes)
-    all_.push_back(std::make_unique<trace::Twin>(static_cast<std::uint64_t>(o.twin)));
-  if (!o.trace.empty()) {
-    trace::TracerOptions options;
-    options.file = o.trace;
-    options.goes_on = resumes;
-    options.full_every = o.full_every;
-    options.bits_of = {o.bits_of.begin(), o.bits_of.end()};
-    options.head.source = std::string("opbound ") + version + " " + commit;
-    options.head.environment = own_provider(device)->environment();
-    if (o.twin > 0) options.head.environment.emplace_back("twin", std::to_string(o.twin));
-    all_.push_back(std::make_unique<trace::Tracer>(std::move(options)));
+Observers::Observers(const ObserveOptions& o, const std::string& device, trace::Audit* audit)
+    : options_(o), device_(device), audit_(audit) {
+  if (o.twin > 0) twin_.emplace(static_cast<std::uint64_t>(o.twin));
+  const bool watches = o.has_sentinel || !o.against.empty();
+  if (!watches && o.on_alarm != "note")
+    throw InputError("--on-alarm", "nothing raises alarms", "--sentinel or --against with it");
+  if (o.trace.empty() && !watches) return;
+  trace::TracerOptions options;
+  options.file = o.trace;
+  options.full_every = o.trace.empty() ? 0 : o.full_every;
+  options.bits_of = {o.bits_of.begin(), o.bits_of.end()};
+  options.head.source = std::string("opbound ") + version + " " + commit;
+  options.head.environment = own_provider(device)->environment();
+  if (o.twin > 0) options.head.environment.emplace_back("twin", std::to_string(o.twin));
+  tracer_.emplace(std::move(options));
+  if (watches)
+    sentinel_.emplace(trace::SentinelOptions{o.against, o.twins, o.alpha, true}, *tracer_, audit);
+}
+
+void Observers::attach(train::TrainOptions& how) {
+  const auto place =
+      std::find(trace::on_alarm_names.begin(), trace::on_alarm_names.end(), options_.on_alarm);
+  const auto on_alarm = static_cast<trace::OnAlarm>(place - trace::on_alarm_names.begin());
+  if (on_alarm == trace::OnAlarm::roll_back && how.checkpoint_folder.empty())
+    throw InputError("--on-alarm", "roll-back in a run without checkpoints",
+                     "--checkpoint FOLDER and --checkpoint-every STEPS");
+  if (twin_ && !how.resume) how.observers.push_back(&*twin_);
+  if (tracer_) {
+    tracer_->go_on(how.resume);
+    how.observers.push_back(&*tracer_);
   }
+  if (audit_ != nullptr) how.observers.push_back(audit_);
+  if (!sentinel_) return;
+  how.observers.push_back(&*sentinel_);
+  breaker_.emplace(*sentinel_, audit_, on_alarm, how.checkpoint_folder, how.on_note);
+  how.judge = [this](train::Trainer& trainer) { return breaker_->judge(trainer); };
 }
 
-void Observers::attach(train::TrainOptions& how) const {
-  for (const auto& observer : all_) how.observers.push_back(observer.get());
+int Observers::end(int code) const {
+  const bool is_alarmed = sentinel_ && !sentinel_->alarms().empty();
+  return is_alarmed && code == exit_clean ? static_cast<int>(exit_found) : code;
 }
 
 }  // namespace opbound

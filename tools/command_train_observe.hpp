@@ -2,33 +2,51 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "distributed/trace/breaker.hpp"
+#include "distributed/trace/sentinel.hpp"
 #include "distributed/trace/tracer.hpp"
+#include "distributed/trace/twin.hpp"
 #include "distributed/train/trainer.hpp"
 
 namespace opbound {
 
 struct ObserveOptions {
-  std::string trace;
+  std::string trace, against, on_alarm = "note";
   std::int64_t full_every = 100, twin = 0;
   std::vector<std::int64_t> bits_of;
+  std::vector<std::string> twins;
+  double alpha = 1e-3;
+  bool has_sentinel = false;
 };
 
 void add_observe_options(CLI::App& command, ObserveOptions& options);
 
-/// The observers that a run is to have; they live as long as this.
+/// The observers that a run is to have beside an audit; they live as long as this.
 class Observers {
  public:
-  Observers(const ObserveOptions& options, const train::TrainingSpec& spec,
-            const std::string& device, bool resumes);
-  /// Adds them to a run.
-  void attach(train::TrainOptions& how) const;
+  /// Throws InputError for a reference that cannot be read, and where an alarm shall go back to
+  /// checkpoints and the run writes none. `audit` may be null.
+  Observers(const ObserveOptions& options, const std::string& device, trace::Audit* audit);
+
+  /// Adds them to a run, the audit among them. `on_note` is told of alarms.
+  void attach(train::TrainOptions& how);
+  /// The exit code of a run that would have ended with `code`.
+  int end(int code) const;
 
  private:
-  std::vector<std::unique_ptr<train::Observer>> all_;
+  const ObserveOptions& options_;
+  std::string device_;
+  trace::Audit* audit_;
+  std::optional<trace::Twin> twin_;
+  std::optional<trace::Tracer> tracer_;
+  std::optional<trace::Sentinel> sentinel_;
+  std::optional<trace::Breaker> breaker_;
 };
 
 }  // namespace opbound

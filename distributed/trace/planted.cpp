@@ -137,9 +137,9 @@ class MissingWait final : public LoopFault {
 class DroppedTail final : public LoopFault {
  public:
   using LoopFault::LoopFault;
-  /// The last hundredth of the array is not reduced: it stays 0.
+  /// The last tenth of the array is not reduced: it stays 0.
   void reduced(std::int64_t step) override {
-    const std::int64_t kept = run_->layout.count() - run_->layout.count() / 100;
+    const std::int64_t kept = run_->layout.count() - run_->layout.count() / 10;
     if (holds(step)) change_mean([&](std::int64_t at, double g) { return at < kept ? g : 0; });
   }
 };
@@ -232,7 +232,7 @@ const std::array all_faults{
     PlantedFault{"missing_wait",
                  "layer 0's gradient is read before the last micro-batch's is in it", "bf16",
                  "h.0.", 0, false, 1e-5, made<MissingWait>},
-    PlantedFault{"dropped_tail", "the last hundredth of the gradient stays 0", "fp32",
+    PlantedFault{"dropped_tail", "the last tenth of the gradient stays 0", "fp32",
                  "h.1.|ln_f|mean gradient", 0, false, 1e-5, made<DroppedTail>},
     PlantedFault{"local_norm", "clipping takes the norm of half of the gradient",
                  "fp32-reproducible", "norm", 0, false, 1e-5, made<LocalNorm>},

@@ -228,6 +228,8 @@ std::uint64_t Tracer::State::over_ranks(std::uint64_t own) const {
 Tracer::Tracer(TracerOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 Tracer::~Tracer() = default;
 
+void Tracer::go_on(bool resumes) { state_->options.goes_on = resumes; }
+
 const TraceStep& Tracer::last() const { return state_->last; }
 const std::vector<TraceParameter>& Tracer::parameters() const { return state_->parameters; }
 

@@ -36,6 +36,8 @@ TraceHead head_of(TraceHead known, const train::RunView& run);
 class Tracer final : public train::Observer {
  public:
   explicit Tracer(TracerOptions options);
+  /// The run was resumed: a trace that is there is gone on with, from where the run begins.
+  void go_on(bool resumes);
   ~Tracer() override;
 
   void begin(const train::RunView& run) override;

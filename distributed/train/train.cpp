@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "distributed/train/checkpoint.hpp"
 #include "distributed/train/log.hpp"
@@ -214,6 +215,25 @@ void require_outputs(const TrainOptions& options) {
     options.on_note("nothing can be written here: an interrupt would lose the run");
 }
 
+/// The next step; nothing where the trainer was taken back instead.
+std::optional<StepResult> judged_step(Trainer& trainer, const TrainOptions& options,
+                                      StepTensors& tensors) {
+  std::optional<StepResult> done;
+  std::optional<ProviderFailure> failure;
+  try {
+    done = trainer.step(options.tensors.empty() ? nullptr : &tensors);
+  } catch (const ProviderFailure& e) {
+    if (!options.judge) throw;
+    failure = e;
+  }
+  if (options.judge && options.judge(trainer)) {
+    if (options.on_back) options.on_back(trainer.steps_done());
+    return std::nullopt;
+  }
+  if (failure) throw *failure;
+  return done;
+}
+
 }  // namespace
 
 TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
@@ -252,7 +272,9 @@ TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
   };
   while (trainer.steps_done() < spec.steps && !result.is_interrupted) {
     StepTensors tensors;
-    const StepResult step = trainer.step(options.tensors.empty() ? nullptr : &tensors);
+    const std::optional<StepResult> done = judged_step(trainer, options, tensors);
+    if (!done) continue;
+    const StepResult& step = *done;
     if (!options.tensors.empty() && trainer.facts().rank == 0)
       write_step(spec, step, tensors, options.tensors);
     if (is_first) result.first_loss = step.loss;

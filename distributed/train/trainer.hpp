@@ -18,6 +18,7 @@ namespace opbound::train {
 
 class CheckpointFolder;
 class Observer;
+class Trainer;
 
 struct StepResult {
   std::int64_t step = 0;     ///< from 0
@@ -52,6 +53,10 @@ struct TrainOptions {
   std::function<void(const RunFacts&)> on_start;  ///< before the first step
   std::function<void(const StepResult&)> on_step;
   std::function<bool()> should_stop;
+  /// Asked after each step, also one that failed, on every rank alike: whether it took the trainer
+  /// back to an earlier step. What it throws ends the run.
+  std::function<bool(Trainer&)> judge;
+  std::function<void(std::int64_t steps_done)> on_back;  ///< the trainer was taken back
   std::function<void(const std::string&)> on_note;  ///< one line: a checkpoint that was refused
 };
 

@@ -1,0 +1,274 @@
+// The sentinel, its limits and its breaker: every planted fault is found, clean runs raise nothing.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "distributed/trace/breaker.hpp"
+#include "distributed/trace/detection.hpp"
+#include "distributed/trace/twin.hpp"
+#include "ops/provider.hpp"
+#include "reports/error.hpp"
+#include "tests/program.hpp"
+#include "tests/temporary_folder.hpp"
+#include "tests/tiny_training.hpp"
+
+namespace opbound::trace {
+namespace {
+
+using train::TrainingSpec;
+
+// ---- the trend
+
+// 200 runs of 1,000 normal values: each is to raise an alarm with probability 1%. More than 12 of
+// 200 has probability 5e-8.
+TEST(Trend, FalseAlarmsOfNormalValuesAreAsRareAsSaid) {
+  int alarmed = 0;
+  for (unsigned run = 0; run < 200; ++run) {
+    std::mt19937 engine(run);
+    std::normal_distribution<double> draw(3, 0.1);
+    Trend trend(0.01, 1'000);
+    bool is_alarmed = false;
+    for (int i = 0; i < 1'000; ++i) is_alarmed = trend.take(draw(engine)) > 1 || is_alarmed;
+    alarmed += is_alarmed ? 1 : 0;
+  }
+  EXPECT_LE(alarmed, 12);
+}
+
+TEST(Trend, SeesAJumpAndWhatIsNotFinite) {
+  std::mt19937 engine(1);
+  std::normal_distribution<double> draw(0, 0.1);
+  Trend trend(1e-3, 1'000);
+  EXPECT_EQ(trend.take(1e9), 0) << "its window is not full yet";
+  trend = Trend(1e-3, 1'000);
+  for (std::size_t i = 0; i < Trend::window; ++i) EXPECT_EQ(trend.take(draw(engine)), 0);
+  EXPECT_LT(trend.take(0.2), 1);
+  EXPECT_GT(trend.take(2.5), 1) << "a gradient 300 times too large";
+  EXPECT_EQ(trend.take(NAN), HUGE_VAL);
+}
+
+// ---- limits from twins
+
+class SentinelTest : public TemporaryFolder {
+ protected:
+  void run(const TrainingSpec& spec, const std::string& name, int twin = 0,
+           train::Observer* planted = nullptr) const {
+    TracerOptions options;
+    options.file = path(name);
+    Tracer tracer(options);
+    Twin moved(static_cast<std::uint64_t>(twin));
+    train::TrainOptions how;
+    if (twin > 0) how.observers.push_back(&moved);
+    if (planted != nullptr) how.observers.push_back(planted);
+    how.observers.push_back(&tracer);
+    train::train(spec, how);
+  }
+};
+
+TEST_F(SentinelTest, ATwinIsWithinTheLimitsOfOthersAndAFaultIsNot) {
+  for (const char* policy : {"fp32", "bf16"}) {
+    TrainingSpec s = tiny_training(policy);
+    s.steps = 40;
+    const std::string name = policy;
+    std::vector<std::string> twins;
+    for (int twin = 0; twin <= 4; ++twin) run(s, name + std::to_string(twin), twin);
+    for (int twin = 1; twin <= 3; ++twin) twins.push_back(path(name + std::to_string(twin)));
+    const auto fault = planted_fault("rotated_query_gradient").make(20);
+    run(s, name + "fault", 0, fault.get());
+    TraceFile reference(path(name + "0"), TraceFile::Open::read);
+    const Band band(reference, twins, 1e-3);
+    const auto first_excess = [&](const std::string& other) {
+      TraceFile file(path(other), TraceFile::Open::read);
+      std::optional<Excess> first;
+      for_each_distance(reference, file, [&](const StepDistance& d) {
+        first = excess_of(d, &band);
+        return !first;
+      });
+      return first;
+    };
+    EXPECT_FALSE(first_excess(name + "4").has_value()) << policy;
+    if (name == "bf16") continue;  // its own rounding carries a run as far as this fault
+    const std::optional<Excess> excess = first_excess(name + "fault");
+    ASSERT_TRUE(excess.has_value()) << policy;
+    EXPECT_EQ(excess->step, 20) << policy;
+    EXPECT_EQ(reference.parameters()[excess->parameter].name, "h.0.attn.c_attn.weight") << policy;
+  }
+}
+
+TEST_F(SentinelTest, LimitsAreMadeOfTwinsAlone) {
+  TrainingSpec s = tiny_training("fp32");
+  run(s, "a");
+  run(s, "again");
+  run(s, "t1", 1);
+  run(s, "t2", 2);
+  s.seed = 2;
+  run(s, "other");
+  TraceFile reference(path("a"), TraceFile::Open::read);
+  const auto refusal = [&](std::vector<std::string> names) {
+    for (std::string& name : names) name = path(name);
+    return refused([&] { Band(reference, names, 1e-3); });
+  };
+  EXPECT_EQ(refusal({"t1", "t2"}), "");
+  EXPECT_EQ(refusal({"t1"}), "twins: 1 of them, expected at least 2 traces");
+  EXPECT_EQ(refusal({"t1", "again"}),
+            "again: the reference again, bit for bit, expected a twin: the same run with --twin");
+  EXPECT_EQ(refusal({"t1", "other"}),
+            "other: a run of another spec than a, expected a twin: the same run with --twin");
+}
+
+TEST_F(SentinelTest, TheFirstCallThatDiffersIsNamed) {
+  const TrainingSpec s = tiny_training("fp32");
+  run(s, "a");
+  const auto fault = planted_fault("swapped_heads").make(0);
+  run(s, "b", 0, fault.get());
+  TraceFile a(path("a"), TraceFile::Open::read), b(path("b"), TraceFile::Open::read);
+  const auto call = first_differing_call(a, b, 0);
+  ASSERT_TRUE(call.has_value());
+  EXPECT_EQ(call->a.op, "attention");
+  EXPECT_EQ(call->a.layer, 0);
+  EXPECT_EQ(call->a.direction, "backward_local");
+  EXPECT_EQ(cause_of(*call, a.head(), b.head()), Cause::fault);
+  EXPECT_TRUE(must_agree_in_bits(a.head(), b.head()));
+  run(tiny_training("bf16"), "c");
+  TraceFile c(path("c"), TraceFile::Open::read);
+  EXPECT_FALSE(must_agree_in_bits(a.head(), c.head()));
+  const auto other = first_differing_call(a, c, 0);
+  EXPECT_FALSE(other.has_value()) << "weights in bf16 are other inputs";
+}
+
+// ---- planted faults
+
+DetectionOptions quick_detection(const std::string& folder) {
+  DetectionOptions options;
+  options.base = tiny_training("fp32");
+  options.folder = folder;
+  options.first_step = 3;
+  options.cap = 5;
+  options.twins = 2;
+  options.audit_every = 2;
+  return options;
+}
+
+TEST_F(SentinelTest, EveryPlantedFaultIsFoundAndItsPlaceIsRight) {
+  Detection detection(quick_detection(folder_.string()));
+  EXPECT_GE(planted_faults().size(), 16U);
+  for (const PlantedFault& fault : planted_faults()) {
+    const Detected d = detection.examine(fault);
+    EXPECT_TRUE(d.step_check || d.audit) << fault.name;
+    EXPECT_TRUE(d.is_place_right) << fault.name << ": " << d.place;
+    EXPECT_EQ(d.false_alarms, 0) << fault.name;
+  }
+}
+
+TEST_F(SentinelTest, CleanRunsOfEveryPolicyRaiseNoAlarm) {
+  Detection detection(quick_detection(folder_.string()));
+  for (const std::string& policy : train::ready_policies()) {
+    const CleanRun c = detection.examine_clean(policy, 4);
+    EXPECT_EQ(c.alarms, 0) << policy << ": " << c.first_alarm;
+    EXPECT_EQ(c.steps, 4);
+  }
+}
+
+// ---- the breaker
+
+class BreakerTest : public SentinelTest {
+ protected:
+  /// The final weights' hash of a run with this fault; what is noted goes to `notes_`.
+  std::uint64_t train_with(std::string_view fault, std::int64_t first, OnAlarm on_alarm) {
+    TrainingSpec s = tiny_training("bf16");
+    s.steps = 8;
+    s.checkpoint_every = 2;
+    Tracer tracer({});
+    Sentinel sentinel({}, tracer, nullptr);
+    const auto note = [&](const std::string& line) { notes_.push_back(line); };
+    const std::string folder = path(std::string(fault) + std::to_string(first));
+    Breaker breaker(sentinel, nullptr, on_alarm, folder, note);
+    const auto planted = fault.empty() ? nullptr : planted_fault(fault).make(first);
+    train::TrainOptions how;
+    how.checkpoint_folder = folder;
+    if (planted) how.observers.push_back(planted.get());
+    how.observers.push_back(&tracer);
+    how.observers.push_back(&sentinel);
+    how.judge = [&](train::Trainer& trainer) { return breaker.judge(trainer); };
+    return train::train(s, how).hash;
+  }
+  std::vector<std::string> notes_;
+};
+
+TEST_F(BreakerTest, APassingFaultLeavesNoTraceInTheWeights) {
+  const std::uint64_t clean = train_with("", 0, OnAlarm::roll_back);
+  EXPECT_TRUE(notes_.empty());
+  EXPECT_EQ(train_with("nan_on_one_rank", 5, OnAlarm::roll_back), clean);
+  ASSERT_EQ(notes_.size(), 2U);
+  EXPECT_EQ(notes_[0],
+            "alarm: step 5: not finite: h.1.mlp.c_fc.weight, rank 0, micro-batch 0: element 5 of "
+            "its gradient");
+  EXPECT_EQ(notes_[1], "back to the checkpoint after 4 steps");
+}
+
+TEST_F(BreakerTest, AFaultThatLastsStopsTheRun) {
+  const auto stopped = [&](std::int64_t first, OnAlarm on_alarm) {
+    try {
+      train_with("sampler_slip", first, on_alarm);
+    } catch (const ProviderFailure& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(stopped(5, OnAlarm::roll_back),
+            "stopped, no older checkpoint to go back to: step 5: tokens: tokens, rank 0, "
+            "micro-batch 0: texts of another step or micro-batch");
+  EXPECT_EQ(std::count_if(notes_.begin(), notes_.end(),
+                          [](const std::string& n) { return n.starts_with("back to"); }),
+            2)
+      << "both checkpoints that are kept were tried";
+  EXPECT_TRUE(stopped(1, OnAlarm::roll_back).starts_with("stopped, no safe checkpoint"));
+  EXPECT_TRUE(stopped(4, OnAlarm::stop).starts_with("stopped: step 4: tokens"));
+  EXPECT_EQ(stopped(6, OnAlarm::note), "");
+}
+
+// ---- as a user runs it
+
+class ProgramTrace : public Program {
+ protected:
+  const std::string train_ =
+      "train " OPBOUND_SOURCE_DIR "/suites/training/nano.toml --steps 3 --no-report --quiet ";
+};
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(ProgramTrace, TwoRunsThatComputeTheSameAgreeInEveryBit) {
+  EXPECT_EQ(opbound(train_ + "--trace a.trace").code, 0);
+  EXPECT_EQ(opbound(train_ + "--trace b.trace --against a.trace").code, 0);
+  const Ran same = opbound("trace diff a.trace b.trace");
+  EXPECT_EQ(same.code, 0) << same.out << same.err;
+  EXPECT_TRUE(has(same.out, "every bit has to agree\nno alarm")) << same.out;
+  const Ran shown = opbound("trace show a.trace");
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_TRUE(has(shown.out, "3 steps")) << shown.out;
+  EXPECT_EQ(opbound(train_ + "--policy bf16 --trace c.trace").code, 0);
+  const Ran other = opbound("trace diff a.trace c.trace");
+  EXPECT_EQ(other.code, 0);
+  EXPECT_TRUE(has(other.out, "policy.name fp32-reproducible / bf16")) << other.out;
+  EXPECT_TRUE(has(other.out, "limits: none without --twins")) << other.out;
+}
+
+TEST_F(ProgramTrace, WhatIsWrongIsToldInOneLine) {
+  EXPECT_EQ(opbound(train_ + "--trace a.trace").code, 0);
+  EXPECT_TRUE(has(refusal(train_ + "--trace a.trace"), "a.trace: there is a file already"));
+  EXPECT_TRUE(has(refusal("trace show none.trace"), "none.trace: no such file"));
+  EXPECT_TRUE(has(refusal("trace diff a.trace none.trace"), "none.trace: no such file"));
+  EXPECT_TRUE(has(refusal("trace diff a.trace a.trace --twins a.trace"), "at least 2 traces"));
+  EXPECT_TRUE(has(refusal(train_ + "--against none.trace"), "none.trace: no such file"));
+  EXPECT_TRUE(has(refusal(train_ + "--on-alarm stop"), "nothing raises alarms"));
+  EXPECT_TRUE(has(refusal(train_ + "--sentinel --on-alarm roll-back"), "without checkpoints"));
+  EXPECT_TRUE(has(refusal("sentinel"), "no run"));
+  EXPECT_TRUE(
+      has(refusal("sentinel " OPBOUND_SOURCE_DIR "/suites/training/nano.toml --fault truncate"),
+          "'truncate'"));
+}
+
+}  // namespace
+}  // namespace opbound::trace
