@@ -78,11 +78,14 @@ class Check {
     if (d.differing > 0) r.reason = fmt::format("first: rank {}, element {}", d.rank, d.index);
     records_.push_back(std::move(r));
   }
-  void skip(std::string part, std::string why) {
+  /// `found`: what a run that promises nothing gave; its counts say it, but no verdict.
+  void skip(std::string part, std::string why, const Difference& found = {}) {
     if (engine_.first_rank() != 0) return;
     Record r = described(c_, engine_, std::move(part));
     r.kind = CheckKind::agreement;
     r.verdict = Verdict::skipped;
+    r.counts.within = found.checked - found.differing;
+    r.counts.checked = found.checked;
     r.reason = std::move(why);
     records_.push_back(std::move(r));
   }
@@ -100,7 +103,7 @@ class Check {
                std::string_view why_not, const std::function<Buffers()>& other) {
     const Difference d = between(results, other());
     if (is_promised) return put(part, d, "bits of the first run");
-    skip(part, fmt::format("{}; {} of {} elements differ", why_not, d.differing, d.checked));
+    skip(part, fmt::format("{}; {} of {} elements differ", why_not, d.differing, d.checked), d);
   }
 
   /// The all-reduce's error against its bound: one record for each output, of which it has one.
@@ -263,8 +266,9 @@ class Check {
     });
     const Record r = judged(late).front();
     if (r.verdict != Verdict::exceeds || is_off_anyway)
-      return skip("streams", fmt::format("{}; {} of {} elements differ", promises_nothing,
-                                         d.differing, d.checked));
+      return skip(
+          "streams",
+          fmt::format("{}; {} of {} elements differ", promises_nothing, d.differing, d.checked), d);
     put("streams", {r.counts.checked, r.counts.exceeds}, "the bound of y");
     for (const TensorRange& t : tensors) {
       const auto worst = static_cast<std::int64_t>(r.worst ? r.worst->index : 0);

@@ -249,7 +249,7 @@ class DeviceCollectives final : public Collectives {
       throw InputError("collective", "a minimum or maximum", "sum or mean, which have a tree");
     if (!is_last) how.divisor = 0;
     require_stream(stream);
-    NcclRanks::require(ranks_->module().add(sum, term, count, how, stream));
+    ranks_->require(ranks_->module().add(sum, term, count, how, stream));
   }
 
   void share(void* data, std::int64_t bytes) override {
@@ -276,12 +276,12 @@ class DeviceCollectives final : public Collectives {
         ranks_->module().share({&data, 1}, bytes, handles, ranks_->seconds()) == nullptr;
     const std::vector<std::byte> all = gather(std::as_bytes(std::span(&is_shared, 1)));
     if (std::ranges::find(all, std::byte{0}) != all.end())
-      NcclRanks::require(ranks_->module().unshare());
+      ranks_->require(ranks_->module().unshare());
   }
 
   void wait(void* stream) override {
     require_stream(stream);
-    NcclRanks::require(ranks_->module().wait(stream, ranks_->seconds()));
+    ranks_->require(ranks_->module().wait(stream, ranks_->seconds()));
   }
   std::vector<std::byte> gather(std::span<const std::byte> own) override {
     return ranks_->gather(own);
@@ -303,7 +303,7 @@ class DeviceCollectives final : public Collectives {
     require_stream(stream);
     if (count == 0) return;
     const NcclLaunch call{collective, sum, size(), count, {&data, 1}, {&stream, 1}};
-    NcclRanks::require(ranks_->module().launch(call));
+    ranks_->require(ranks_->module().launch(call));
   }
 
   std::unique_ptr<NcclRanks> ranks_;

@@ -7,6 +7,7 @@
 
 #include "distributed/library.hpp"
 #include "distributed/nccl_ranks.hpp"
+#include "distributed/skew.hpp"
 #include "ops/provider.hpp"
 #include "reports/error.hpp"
 
@@ -32,6 +33,7 @@ class NcclEngine final : public Engine {
   std::vector<std::byte> gather(std::span<const std::byte> own) override {
     return ranks_->gather(own);
   }
+  std::string timing() override { return skew_text(*this, last_ms_); }
 
  private:
   void run_under(const Circumstances& circumstances, const Schedule& schedule,
@@ -47,6 +49,7 @@ class NcclEngine final : public Engine {
     for (const auto& own : buffers) messages.emplace_back(sum.element, Shape{count}, own);
     for (Tensor& m : messages) data.push_back(m.bytes().data());
     const std::vector<NcclPart> parts = parts_of(circumstances.late, count);
+    last_ms_.assign(buffers.size(), 0);
     const NcclCall call{schedule.collective,
                         sum,
                         schedule.ranks,
@@ -54,12 +57,13 @@ class NcclEngine final : public Engine {
                         chunk_of(schedule, count, 0).count,
                         circumstances.offset,
                         data,
+                        last_ms_,
                         parts,
                         ranks_->seconds(),
                         options_.is_symmetric,
                         options_.is_shared,
                         circumstances.disturbance != 0};
-    NcclRanks::require(ranks_->module().run(call));
+    ranks_->require(ranks_->module().run(call));
     for (std::size_t k = 0; k < buffers.size(); ++k)
       for (std::int64_t i = 0; i < count; ++i) {
         const double v = messages[k].at(i);
@@ -90,6 +94,7 @@ class NcclEngine final : public Engine {
 
   std::unique_ptr<NcclRanks> ranks_;
   NcclOptions options_;
+  std::vector<double> last_ms_;  ///< of each local rank
 };
 
 EngineTraits traits_of(const NcclRanks& ranks, const NcclOptions& options) {

@@ -73,13 +73,10 @@ std::vector<std::byte> NcclRanks::gather(std::span<const std::byte> own) {
   return {own.begin(), own.end()};
 }
 
-void NcclRanks::require(const char* error) {
+void NcclRanks::require(const char* error) const {
   if (error == nullptr) return;
   const std::string text = std::string("nccl: ") + error;
-  // what NCCL_ALGO and NCCL_PROTO leave it no way to do is not there; nor is what was not built
-  for (const char* absent :
-       {"no algorithm/protocol available", "no kernel adds", "no NCCL type", "no symmetric memory"})
-    if (text.find(absent) != std::string::npos) throw Unavailable(text);
+  if (nccl_.is_absent()) throw Unavailable(text);
   throw ProviderFailure(text);
 }
 

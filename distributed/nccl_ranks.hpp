@@ -35,7 +35,7 @@ class NcclRanks {
   std::vector<std::byte> gather(std::span<const std::byte> of_local_ranks);
 
   /// Throws for an error of the module: Unavailable for what is not there, else ProviderFailure.
-  static void require(const char* error);
+  void require(const char* error) const;
 
  private:
   void join(const Launched& launch);

@@ -1,10 +1,8 @@
 #include "distributed/rank_engine.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <chrono>
-#include <cstring>
+
+#include "distributed/skew.hpp"
 
 namespace opbound {
 
@@ -22,16 +20,6 @@ void RankEngine::run_under(const Circumstances& circumstances, const Schedule& s
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Machines' clocks are not compared: who came first waited longest.
-std::string RankEngine::timing() {
-  const std::vector<std::byte> bytes = gather(std::as_bytes(std::span(&last_ms_, 1)));
-  std::vector<double> all(bytes.size() / sizeof(double));
-  std::memcpy(all.data(), bytes.data(), bytes.size());
-  const auto [least, most] = std::ranges::minmax(all);
-  return fmt::format(
-      "the last run: {:.3f} ms on the rank that came last, {:.3f} ms on the one that waited "
-      "longest\n",
-      least, most);
-}
+std::string RankEngine::timing() { return skew_text(*this, {&last_ms_, 1}); }
 
 }  // namespace opbound

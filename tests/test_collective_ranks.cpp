@@ -225,5 +225,61 @@ TEST_F(ProgramTcp, sockets_give_the_bits_of_simulated_ranks) {
   EXPECT_EQ(hashes("tcp.jsonl", "tcp"), hashes("simulated.jsonl", "simulated"));
 }
 
+// ---- a training run's ranks: a rank that does not come, or goes, ends the others
+
+class ProgramTrainRanks : public Program {
+ protected:
+  void SetUp() override {
+    Program::SetUp();
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "the cat sat on mat " + std::to_string(i % 7) + ".\n";
+    put("text.txt", text);
+    put("tiny.toml",
+        "policy = \"fp32-reproducible\"\ndata = \"text.txt\"\nsteps = 1000000\nmicro_batches = "
+        "4\nsequences = 1\n[schedule]\nlr = 1e-2\n[model]\nlayers = 1\nheads = 2\nwidth = "
+        "16\ncontext = 8\n");
+  }
+  /// Ranks 0, 1 and 3 of four, and rank 2 if it is to `come`; once the log has step 3, rank 2 gets
+  /// the signal. Gives what the three printed, once all of them have ended.
+  Ran ranks(bool comes, const std::string& signal) const {
+    const std::string come = comes ? "0 1 2 3" : "0 1 3";
+    const std::string wait_and_signal =
+        "until grep -q '\"step\":3,' log.jsonl 2>/dev/null; do sleep 0.02; done; kill -" + signal +
+        " $p2; ";
+    return shell(
+        "export OPBOUND_TIMEOUT=2 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % "
+        "20000)); for r in " +
+        come +
+        "; do RANK=$r LOCAL_RANK=$r " OPBOUND_PROGRAM
+        " train tiny.toml --quiet --log log.jsonl 2>rank$r.err & eval p$r=$!; done; " +
+        (comes ? wait_and_signal : "") +
+        "codes=; for p in $p0 $p1 $p3; do timeout 30 tail --pid=$p -f /dev/null; wait $p; "
+        "codes=$codes$?; done; " +
+        (comes ? "kill -KILL $p2 2>/dev/null; " : "") + "echo $codes; cat rank[013].err");
+  }
+};
+
+TEST_F(ProgramTrainRanks, ARankThatIsKilledEndsTheOthers) {
+  const Ran ran = ranks(true, "KILL");
+  EXPECT_TRUE(ran.out.starts_with("111\n")) << ran.out;
+  EXPECT_EQ(std::ranges::count(ran.out, '\n'), 1 + 3) << ran.out;
+  EXPECT_TRUE(contains(ran.out, " rank 2: ")) << ran.out;
+  EXPECT_TRUE(contains(get("log.jsonl"), "\"verdict\":\"failed\"")) << "the log says so too";
+}
+
+TEST_F(ProgramTrainRanks, ARankThatStopsEndsTheOthersInTime) {
+  const Ran ran = ranks(true, "STOP");
+  EXPECT_TRUE(ran.out.starts_with("111\n")) << ran.out;
+  EXPECT_EQ(std::ranges::count(ran.out, '\n'), 1 + 3) << ran.out;
+  EXPECT_TRUE(contains(ran.out, ": nothing for 2 seconds\n")) << ran.out;
+}
+
+TEST_F(ProgramTrainRanks, ARankThatDoesNotComeEndsTheOthersInTime) {
+  const Ran ran = ranks(false, "");
+  EXPECT_TRUE(ran.out.starts_with("111\n")) << ran.out;
+  EXPECT_EQ(std::ranges::count(ran.out, '\n'), 1 + 3) << ran.out;
+  EXPECT_TRUE(contains(ran.out, "opbound: tcp: rank 2 has not come within 2 seconds\n")) << ran.out;
+}
+
 }  // namespace
 }  // namespace opbound

@@ -12,19 +12,31 @@ int all_ranks = 0;
 
 namespace {
 std::string failure;
+bool is_of_absence = false;
 }  // namespace
 
-const char* fails(const std::string& text) {
+const char* reworded(const std::string& text) {
   failure = text;
   return failure.c_str();
+}
+const char* fails(const std::string& text) {
+  is_of_absence = false;
+  return reworded(text);
+}
+const char* lacks(const std::string& text) {
+  is_of_absence = true;
+  return reworded(text);
 }
 const char* failed(cudaError_t code, const char* call) {
   return code == cudaSuccess ? nullptr : fails(std::string(call) + ": " + cudaGetErrorString(code));
 }
 const char* failed(ncclResult_t code, const char* call) {
   if (code == ncclSuccess) return nullptr;
-  return fails(std::string(call) + ": " + ncclGetErrorString(code) + ", " +
-               ncclGetLastError(nullptr));
+  const std::string last = ncclGetLastError(nullptr);
+  const std::string text = std::string(call) + ": " + ncclGetErrorString(code) + ", " + last;
+  // what NCCL_ALGO and NCCL_PROTO leave it no way to do; its code is that of any bad use
+  const bool has_no_way = last.find("no algorithm/protocol available") != std::string::npos;
+  return has_no_way ? lacks(text) : fails(text);
 }
 
 /// NCCL's type of an element that is_moved_and_added.
@@ -135,6 +147,7 @@ const char* start(std::span<const int> devices, int first_rank, int ranks, const
     OPBOUND_TRY(cudaStreamCreateWithFlags(&own.writes, cudaStreamNonBlocking));
     OPBOUND_TRY(cudaStreamCreateWithPriority(&own.moves, cudaStreamNonBlocking, least));
     OPBOUND_TRY(cudaStreamCreateWithPriority(&own.urgent, cudaStreamNonBlocking, most));
+    for (cudaEvent_t* event : {&own.began, &own.ended}) OPBOUND_TRY(cudaEventCreate(event));
   }
   OPBOUND_TRY(cudaSetDevice(devices[0]));
   return nullptr;
@@ -194,7 +207,7 @@ const char* register_windows() {
   }
   for (const Local& own : locals)
     if (own.windows[0] == nullptr || own.windows[1] == nullptr)
-      return fails("no symmetric memory between these ranks");
+      return lacks("no symmetric memory between these ranks");
   return nullptr;
 }
 
@@ -261,7 +274,7 @@ const char* launch_library(Local& own, const NcclCall& call, cudaStream_t moves)
   const std::size_t own_shard = static_cast<std::size_t>(own.rank) * shard * width;
   std::byte *from = own.message + offset, *to = own.result + offset;
   const std::optional<ncclDataType_t> type = type_of(call.sum.element);
-  if (!type) return fails("no NCCL type for this format");
+  if (!type) return lacks("no NCCL type for this format");
   const ncclRedOp_t op = operation_of(call.sum.reduction);
   switch (call.collective) {
     case Collective::all_reduce:
@@ -304,12 +317,20 @@ const char* run(const NcclCall& call) {
   for (std::size_t k = 0; k < locals.size(); ++k) {
     moves.push_back(call.is_otherwise ? locals[k].urgent : locals[k].moves);
     OPBOUND_PASS(write_message(locals[k], call, call.data[k], moves[k]));
+    OPBOUND_TRY(cudaEventRecord(locals[k].began, moves[k]));
   }
   OPBOUND_PASS(launch_messages(call, moves));
+  for (std::size_t k = 0; k < locals.size(); ++k) {
+    OPBOUND_TRY(cudaSetDevice(locals[k].device));
+    OPBOUND_TRY(cudaEventRecord(locals[k].ended, moves[k]));
+  }
   for (std::size_t k = 0; k < locals.size(); ++k) {
     Local& own = locals[k];
     OPBOUND_PASS(wait_for(own, moves[k], call.seconds));
     OPBOUND_TRY(cudaStreamSynchronize(own.writes));  // what nobody waited for is done too
+    float ms = 0;
+    OPBOUND_TRY(cudaEventElapsedTime(&ms, own.began, own.ended));
+    call.ms[k] = static_cast<double>(ms);
     const std::byte* from = call.sum.is_in_tree ? own.message : own.result;
     OPBOUND_TRY(cudaMemcpy(call.data[k], from + static_cast<std::size_t>(call.offset) * width,
                            static_cast<std::size_t>(call.count) * width, cudaMemcpyDeviceToHost));
@@ -330,6 +351,7 @@ const char* finish() {
   for (Local& own : locals) {
     OPBOUND_PASS(release_tree(own));
     for (cudaEvent_t event : own.written) OPBOUND_TRY(cudaEventDestroy(event));
+    for (cudaEvent_t event : {own.began, own.ended}) OPBOUND_TRY(cudaEventDestroy(event));
     for (cudaStream_t stream : {own.writes, own.moves, own.urgent})
       OPBOUND_TRY(cudaStreamDestroy(stream));
     if (own.communicator != nullptr) OPBOUND_TRY(ncclCommDestroy(own.communicator));
@@ -342,6 +364,7 @@ const char* fill(NcclTransport* t) {
   OPBOUND_TRY(ncclGetVersion(&t->version));
   OPBOUND_TRY(cudaGetDeviceCount(&t->devices));
   t->has_kernels = has_tree_sum(Element::fp32, Element::fp32);
+  t->is_absent = [] { return is_of_absence; };
   t->unique_id = unique_id;
   t->start = start;
   t->run = run;

@@ -31,6 +31,7 @@ struct Local {
   cudaStream_t moves = nullptr;   ///< NCCL's
   cudaStream_t urgent = nullptr;  ///< in its place, of the highest priority
   std::vector<cudaEvent_t> written;
+  cudaEvent_t began = nullptr, ended = nullptr;  ///< of a collective in the stream that moves
   std::byte *message = nullptr, *result = nullptr, *staged = nullptr;
   std::size_t bytes = 0;
   bool is_symmetric = false;
@@ -49,7 +50,12 @@ struct Local {
 extern std::vector<Local> locals;
 extern int all_ranks;
 
+/// The words of an error, kept until the next one. `lacks`: of what is not there, rather than
+/// broken.
 const char* fails(const std::string& text);
+const char* lacks(const std::string& text);
+/// The same error in other words.
+const char* reworded(const std::string& text);
 const char* failed(cudaError_t code, const char* call);
 const char* failed(ncclResult_t code, const char* call);
 
@@ -61,7 +67,7 @@ const char* failed(ncclResult_t code, const char* call);
       const std::string words_of_try = error_of_try;                        \
       const std::size_t end_of_name = words_of_try.find('(');               \
       const std::size_t text_of_try = words_of_try.find(": ");              \
-      return ::opbound::nccl::fails(                                        \
+      return ::opbound::nccl::reworded(                                     \
           words_of_try.substr(0, std::min(end_of_name, text_of_try)) +      \
           words_of_try.substr(std::min(text_of_try, words_of_try.size()))); \
     }                                                                       \

@@ -41,6 +41,7 @@ struct NcclCall {
   std::int64_t count = 0, shard = 0;  ///< elements of a message, and of each rank's part of it
   std::int64_t offset = 0;            ///< elements that it begins behind an aligned address
   std::span<void* const> data;        ///< on the host, a rank each: given, then results
+  std::span<double> ms;               ///< a rank each: from its message's being ready to its result
   std::span<const NcclPart> parts;
   double seconds = 60;        ///< gives up where a rank is not done by then
   bool is_symmetric = false;  ///< messages are windows that NCCL's symmetric kernels may take
@@ -68,6 +69,9 @@ struct NcclTransport {
   int devices = 0;           ///< GPUs that this process sees
   bool has_kernels = false;  ///< made with nvcc: sums in a tree, `add`
 
+  /// Was what failed last asked of a build, a library or devices that do not have it? Else it
+  /// broke.
+  bool (*is_absent)() = nullptr;
   /// What rank 0 tells all others, nccl_id_bytes of it.
   const char* (*unique_id)(std::byte* id) = nullptr;
   /// Rank first_rank + k is on devices[k]. Without an id all ranks are here.

@@ -221,7 +221,7 @@ class Exchange {
 };
 
 const char* launch_tree(const NcclLaunch& call) {
-  if (!has_tree_sum(call.sum.element, call.sum.compute)) return fails(no_kernel);
+  if (!has_tree_sum(call.sum.element, call.sum.compute)) return lacks(no_kernel);
   const std::int64_t bytes = call.count * bytes_of(call.sum.element);
   std::vector<const Shared*> shared;
   for (std::size_t k = 0; k < locals.size(); ++k)
@@ -256,7 +256,7 @@ const char* launch_library(const NcclLaunch& call, std::size_t k) {
   std::byte* own_part = data + static_cast<std::size_t>(own.rank) * shard * width;
   const std::optional<ncclDataType_t> type = type_of(call.sum.element);
   const ncclRedOp_t op = operation_of(call.sum.reduction);
-  if (adds(call.collective) && !type) return fails("no NCCL type for this format");
+  if (adds(call.collective) && !type) return lacks("no NCCL type for this format");
   switch (call.collective) {
     case Collective::all_reduce:
       OPBOUND_TRY(ncclAllReduce(data, data, count, *type, op, own.communicator, stream));
@@ -289,7 +289,7 @@ const char* launch(const NcclLaunch& call) {
   if (!adds(call.collective) || call.sum.divisor == 0) return nullptr;
   for (std::size_t k = 0; k < locals.size(); ++k) {  // a mean that divides after
     TreeSum sum = tree_sum_of(call.sum);
-    if (!has_tree_sum(sum.wire, sum.compute)) return fails(no_kernel);
+    if (!has_tree_sum(sum.wire, sum.compute)) return lacks(no_kernel);
     sum.count = call.count;
     sum.terms[0] = sum.targets[0] = call.data[k];
     OPBOUND_TRY(cudaSetDevice(locals[k].device));
@@ -299,7 +299,7 @@ const char* launch(const NcclLaunch& call) {
 }
 
 const char* add(void* sum, const void* term, std::int64_t count, const NcclSum& how, void* stream) {
-  if (!has_tree_sum(how.element, how.compute)) return fails(no_kernel);
+  if (!has_tree_sum(how.element, how.compute)) return lacks(no_kernel);
   TreeSum both = tree_sum_of(how);
   both.count = count;
   both.term_count = 2;

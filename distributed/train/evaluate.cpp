@@ -36,6 +36,24 @@ struct Normalizer {
   double largest, log_sum = 0;
 };
 
+/// How far an evaluation is, in prompts that pass through a model once: all of them for their
+/// positions, and once for each token that may be generated.
+class Course {
+ public:
+  Course(const EvaluationOptions& options, std::size_t prompts)
+      : tell_(options.on_progress),
+        total_(2 * static_cast<std::int64_t>(prompts) * (1 + options.most_tokens)) {}
+
+  void advance(std::size_t prompts, std::string_view what) {
+    done_ += static_cast<std::int64_t>(prompts);
+    if (tell_) tell_(done_, total_, what);
+  }
+
+ private:
+  const std::function<void(std::int64_t, std::int64_t, std::string_view)>& tell_;
+  std::int64_t total_, done_ = 0;
+};
+
 /// The last `most` tokens.
 Tokens window_of(const Tokens& tokens, std::int64_t most) {
   const auto n = static_cast<std::int64_t>(tokens.size());
@@ -83,25 +101,31 @@ void compare_positions(const EvaluatedModel& a, const EvaluatedModel& b,
 
 /// The most likely token after each sequence.
 std::vector<std::optional<std::int64_t>> next_tokens(const EvaluatedModel& model,
-                                                     std::span<const Tokens> sequences) {
+                                                     std::span<const Tokens> sequences,
+                                                     Course& course) {
   std::vector<std::optional<std::int64_t>> next;
-  for (const auto& part : in_batches(sequences, model.batch))
+  for (const auto& part : in_batches(sequences, model.batch)) {
     for (const std::vector<double>& row : model.logits(part, true))
       next.push_back(most_likely(row));
+    course.advance(part.size(), model.name + " writes");
+  }
   return next;
 }
 
 /// What the model writes after each of the windows: all of them one token further at a time, so
 /// that calls stay full while some have ended.
 std::vector<Tokens> generated(const EvaluatedModel& model, std::span<const Tokens> windows,
-                              std::int64_t context, const EvaluationOptions& options) {
+                              std::int64_t context, const EvaluationOptions& options,
+                              Course& course) {
   std::vector<Tokens> sequences(windows.begin(), windows.end()), written(windows.size());
   std::vector<std::size_t> alive;
   for (std::size_t i = 0; i < windows.size(); ++i) alive.push_back(i);
-  for (std::int64_t n = 0; n < options.most_tokens && !alive.empty(); ++n) {
+  std::int64_t n = 0;
+  for (; n < options.most_tokens && !alive.empty(); ++n) {
     std::vector<Tokens> asked;
     for (const std::size_t i : alive) asked.push_back(window_of(sequences[i], context));
-    const auto next = next_tokens(model, asked);
+    const auto next = next_tokens(model, asked, course);
+    course.advance(windows.size() - alive.size(), model.name + " writes");
     std::vector<std::size_t> going_on;
     for (std::size_t k = 0; k < alive.size(); ++k) {
       if (!next[k] || *next[k] == options.stop) continue;
@@ -111,6 +135,7 @@ std::vector<Tokens> generated(const EvaluatedModel& model, std::span<const Token
     }
     alive = std::move(going_on);
   }
+  course.advance(static_cast<std::size_t>(options.most_tokens - n) * windows.size(), "");
   return written;
 }
 
@@ -185,12 +210,14 @@ Evaluation evaluate(const EvaluatedModel& a, const EvaluatedModel& b,
     evaluation.prompts.emplace_back().name = p.name;
   }
   std::span<PromptResult> results(evaluation.prompts);
+  Course course(options, windows.size());
   for (const auto& part : in_batches(windows, std::min(a.batch, b.batch))) {
     compare_positions(a, b, part, results.first(part.size()));
     results = results.subspan(part.size());
+    course.advance(2 * part.size(), "both on the prompts");
   }
-  const std::vector<Tokens> by_a = generated(a, windows, context, options);
-  const std::vector<Tokens> by_b = generated(b, windows, context, options);
+  const std::vector<Tokens> by_a = generated(a, windows, context, options, course);
+  const std::vector<Tokens> by_b = generated(b, windows, context, options, course);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     PromptResult& result = evaluation.prompts[i];
     result.length_a = static_cast<std::int64_t>(by_a[i].size());

@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "distributed/train/prompts.hpp"
@@ -28,6 +29,8 @@ struct EvaluationOptions {
   std::int64_t most_tokens = 100;  ///< that are generated for a prompt; the project's text has
                                    ///< lines of 92
   std::int64_t stop = '\n';        ///< ends what is generated, and is no part of it
+  /// Told now and then how much of the total is done, and what is being done.
+  std::function<void(std::int64_t done, std::int64_t total, std::string_view what)> on_progress{};
 };
 
 /// One prompt. Of a prompt longer than the shorter context only the last tokens count.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "reports/text.hpp"
 
@@ -59,6 +60,12 @@ std::string ending(const LoggedRun& run) {
 constexpr double bytes_of_mib = 1 << 20;
 
 }  // namespace
+
+bool is_training_log(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path, std::ios::binary), line);
+  return line.find("\"kind\":\"training_") < line.find(',', line.find(',') + 1);
+}
 
 std::string progress_text(const StepResult& s) {
   return fmt::format(

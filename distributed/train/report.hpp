@@ -12,6 +12,9 @@ namespace opbound::train {
 /// first step, which warms up, is left out where there are others.
 std::string training_report(const LoggedRun& run);
 
+/// Is it a training run's log, by its first line? False for what cannot be read.
+bool is_training_log(const std::string& path);
+
 /// "loss 2.31, gradient norm 0.82, scale 65536, 12300 tokens/s": a step in the line of progress.
 std::string progress_text(const StepResult& step);
 
