@@ -215,12 +215,34 @@ TEST_F(ProgramTrain, EvaluatesAgainstAPolicyOrOtherWeights) {
   EXPECT_NE(table.out.find("a: fp32-reproducible of w.safetensors; b: bf16 of w.safetensors"),
             std::string::npos)
       << table.out;
+  EXPECT_EQ(
+      table.err,
+      "opbound: fp32-reproducible of w.safetensors beside bf16 of w.safetensors, 100 prompts: "
+      "the table comes at the end\n");
   EXPECT_EQ(refusal("train tiny.toml --evaluate bf16"),
             "opbound: --evaluate: no weights, expected --weights FILE.safetensors, or --checkpoint "
             "FOLDER, of a trained model\n");
   refusal("train tiny.toml --weights w.safetensors --evaluate bf61");
   refusal("train tiny.toml --weights w.safetensors --evaluate none.safetensors");
   refusal("train tiny.toml --weights w.safetensors --evaluate bf16 --resume");
+}
+
+/// A log is no file of records: `table` tells of its runs, `explain` says who does.
+TEST_F(ProgramTrain, ALogIsToldByTable) {
+  const Ran ran = opbound("train tiny.toml --log log.jsonl");
+  const std::string report = ran.out.substr(0, ran.out.find("hash: "));
+  EXPECT_EQ(opbound("table log.jsonl").out, report);
+  hash("--log log.jsonl --seed 2");
+  const std::string both = opbound("table log.jsonl").out;
+  EXPECT_TRUE(both.starts_with(report + "\ntiny of ")) << both;
+  EXPECT_EQ(refusal("table log.jsonl --csv"),
+            "opbound: --csv: log.jsonl is a training log, expected records of checks\n");
+  EXPECT_EQ(refusal("explain log.jsonl:2"),
+            "opbound: log.jsonl: a training log, not records of checks, expected opbound table "
+            "log.jsonl, which tells of its runs\n");
+  for (const char* seed : {"-1", "9223372036854775808"})
+    EXPECT_NE(refusal(std::string("train tiny.toml --seed ") + seed).find("a seed from 0 to"),
+              std::string::npos);
 }
 
 TEST_F(ProgramTrain, OneRankTellsOfBadUseAndOthersWhoTheyAre) {

@@ -300,5 +300,24 @@ TEST(CornerCases, AreOneHundred) {
   EXPECT_TRUE(bytes.contains(0) && bytes.contains(255) && bytes.contains(128));
 }
 
+/// What is told while it runs only rises, and ends at the total, also where all prompts end early.
+TEST(Evaluate, ProgressEndsAtItsTotal) {
+  const EvaluatedModel a = counting_model("a", one_more);
+  const auto prompts = static_cast<std::int64_t>(some_prompts().size());
+  for (const std::int64_t most : {10, 1}) {  // most end before, or none does
+    std::int64_t last = 0, told_total = 0;
+    EvaluationOptions how;
+    how.most_tokens = most;
+    how.on_progress = [&](std::int64_t done, std::int64_t total, std::string_view) {
+      EXPECT_GE(done, last);
+      last = done;
+      told_total = total;
+    };
+    evaluate(a, a, some_prompts(), how);
+    EXPECT_EQ(told_total, 2 * prompts * (1 + most));
+    EXPECT_EQ(last, told_total) << most;
+  }
+}
+
 }  // namespace
 }  // namespace opbound::train

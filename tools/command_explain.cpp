@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "distributed/train/report.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/table.hpp"
@@ -263,6 +264,9 @@ int shrink_it(const Options& options, const Record& record, const Provider* prov
 
 int explain(Options options) {
   split_line(options);
+  if (train::is_training_log(options.file))
+    throw InputError(options.file, "a training log, not records of checks",
+                     "opbound table " + shell_word(options.file) + ", which tells of its runs");
   const std::vector<Record> records = read_records(options.file);
   const Record& record = choose(records, options);
   const bool has_output = record.kind == CheckKind::bound && !record.output_hash.empty();

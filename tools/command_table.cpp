@@ -1,6 +1,8 @@
 // opbound table: the error table of a file of records.
 #include <CLI/CLI.hpp>
+#include <array>
 
+#include "distributed/train/report.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/table.hpp"
@@ -15,7 +17,24 @@ struct Options {
   bool markdown = false, csv = false, all = false, overview = false;
 };
 
+/// A training log has no errors: every run in it is told as `opbound train` tells it.
+int show_training(const Options& options) {
+  const std::array<std::pair<const char*, bool>, 4> given{{{"--markdown", options.markdown},
+                                                           {"--csv", options.csv},
+                                                           {"--all", options.all},
+                                                           {"--overview", options.overview}}};
+  for (const auto& [option, is_given] : given)
+    if (is_given)
+      throw InputError(option, options.file + " is a training log", "records of checks");
+  std::string text;
+  for (const train::LoggedRun& run : train::read_training_log(options.file).runs)
+    text += (text.empty() ? "" : "\n") + train::training_report(run);
+  print(text);
+  return exit_clean;
+}
+
 int show(const Options& options) {
+  if (train::is_training_log(options.file)) return show_training(options);
   const std::vector<Record> records = read_records(options.file);
   if (records.empty())
     throw InputError(options.file, "no records", "a file that `opbound run` wrote");
@@ -30,9 +49,12 @@ int show(const Options& options) {
 }  // namespace
 
 void add_table(CLI::App& program, Action& chosen) {
-  CLI::App* command = program.add_subcommand("table", "The error table of a file of records");
+  CLI::App* command = program.add_subcommand(
+      "table", "The error table of a file of records; of a training log, its runs");
   const auto options = std::make_shared<Options>();
-  command->add_option("file", options->file, "Records, as `opbound run --out` writes them")
+  command
+      ->add_option("file", options->file,
+                   "Records, as `opbound run --out` writes them, or a training run's log")
       ->type_name("FILE.jsonl")
       ->required();
   CLI::Option* markdown = command->add_flag("--markdown", options->markdown, "As Markdown");

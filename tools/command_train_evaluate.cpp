@@ -1,12 +1,16 @@
 #include "tools/command_train_evaluate.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <optional>
 
 #include "distributed/train/language_model.hpp"
 #include "distributed/train/weights.hpp"
 #include "reports/error.hpp"
+#include "reports/progress.hpp"
 #include "reports/table.hpp"
 #include "reports/text.hpp"
 #include "suites/folder.hpp"
@@ -34,7 +38,7 @@ train::EvaluatedModel model_of(const TrainingSpec& spec, const fs::path& weights
   return train::language_model(
       spec.policy.name + " of " + weights.string(), spec,
       train::read_weights(weights, spec.model, spec.policy.master), device, batch_of(spec.model),
-      [device](const std::string& name) { return named_plugin(name, device); });
+      [device](const std::string& name) { return plugin_of_policy(name, device); });
 }
 
 std::vector<train::Prompt> committed_prompts() {
@@ -45,6 +49,25 @@ std::vector<train::Prompt> committed_prompts() {
                      "no suites/prompts/corner_cases.toml here, beside the program or above",
                      "that file");
   return train::read_prompts(folder / name);
+}
+
+/// Minutes pass: who watches a terminal sees how far it is, and everybody else what is going on.
+train::Evaluation watched_evaluation(const train::EvaluatedModel& a, const train::EvaluatedModel& b,
+                                     bool is_quiet) {
+  const std::vector<train::Prompt> prompts = committed_prompts();
+  if (is_quiet) return train::evaluate(a, b, prompts);
+  if (isatty(STDERR_FILENO) == 0)
+    std::fprintf(stderr, "opbound: %s beside %s, %zu prompts: the table comes at the end\n",
+                 a.name.c_str(), b.name.c_str(), prompts.size());
+  std::optional<Progress> progress;
+  std::int64_t before = 0;
+  train::EvaluationOptions how;
+  how.on_progress = [&](std::int64_t done, std::int64_t total, std::string_view what) {
+    if (!progress) progress.emplace(static_cast<std::uint64_t>(total), "opbound train");
+    progress->advance(static_cast<std::uint64_t>(done - before), what);
+    before = done;
+  };
+  return train::evaluate(a, b, prompts, how);
 }
 
 std::string last_line(const train::Evaluation& evaluation) {
@@ -73,8 +96,8 @@ int evaluate_against(const TrainingSpec& spec, const EvaluateOptions& options) {
     }
   }
   const train::Evaluation evaluation =
-      train::evaluate(model_of(spec, options.weights, options.device),
-                      model_of(other, other_weights, options.device), committed_prompts());
+      watched_evaluation(model_of(spec, options.weights, options.device),
+                         model_of(other, other_weights, options.device), options.is_quiet);
   print(options.is_quiet ? last_line(evaluation)
                          : train::evaluation_table(evaluation, Terminal::of(1)));
   return exit_clean;
