@@ -183,7 +183,7 @@ TEST_F(Store, OnlyAHistoryIsOpened) {
 
 TEST_F(Store, AnotherSchemaIsNamed) {
   {
-    sqlite::Database other(path("other.sqlite"), true, 1000);
+    sqlite::Database other(path("other.sqlite"), true, 1000, "a test");
     other.execute("CREATE TABLE bookmarks (url TEXT)");
   }
   EXPECT_NE(refusal([&] {
@@ -191,7 +191,7 @@ TEST_F(Store, AnotherSchemaIsNamed) {
             }).find("is an SQLite database of something else"),
             std::string::npos);
   opened();
-  sqlite::Database(path_, false, 1000).execute("PRAGMA user_version = 7");
+  sqlite::Database(path_, false, 1000, "a test").execute("PRAGMA user_version = 7");
   EXPECT_EQ(refusal([&] { opened(); }),
             path_ + ": is a history of schema 7, expected 1, which this opbound reads");
 }
@@ -200,7 +200,7 @@ TEST_F(Store, DamagedRecordsAreSaidToBe) {
   put("a.jsonl", lines_of(5, 20));
   RunStore store = opened();
   store.add({path("a.jsonl")});
-  sqlite::Database(path_, false, 1000)
+  sqlite::Database(path_, false, 1000, "a test")
       .execute("UPDATE block SET lines = substr(lines, 1, length(lines) - 9)");
   EXPECT_NE(refusal([&] { store.records("a"); }).find("its records are damaged"),
             std::string::npos);
