@@ -106,10 +106,10 @@ TEST(FullAudit, NothingIsFoundInNano) {
     s.policy = train::read_policy(policy);
     s.policy.dropout = 0.1;
     s.policy.checkpointing = Checkpointing::all;
-    s.steps = 30;
+    s.steps = 12;
     AuditOptions options;
-    options.every = 10;
-    options.steps = {29};
+    options.every = 5;
+    options.steps = {11};
     const Audited a = audited(s, options);
     expect_clean(a);
     EXPECT_EQ(a.summary.steps, 4) << policy;

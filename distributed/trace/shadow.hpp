@@ -88,7 +88,8 @@ class Shadow {
   std::int64_t width() const { return bytes_of(element_); }
 
   Element element_ = Element::fp32;
-  std::vector<std::byte> bytes_, buffer_;
+  mutable std::vector<std::byte> bytes_;  ///< a view is a handle that may write; nobody does
+  std::vector<std::byte> buffer_;
   Intervals known_;
 };
 
