@@ -26,6 +26,27 @@ struct Lanes {
   std::array<double, sketch_width> sum{}, square{}, sketch{};
 };
 
+/// Elements of one row, each at its lane, and with its sign.
+struct Turned {
+  std::array<double, sketch_width> plain{}, with_sign{};
+};
+
+/// What is not there, or not finite, is 0.
+Turned turned(const Row& r, const std::array<double, sketch_width>& row) {
+  Turned t;
+  std::array<double, sketch_width> with_sign;
+  for (std::size_t e = 0; e < sketch_width; ++e)
+    with_sign[e] =
+        std::bit_cast<double>(std::bit_cast<std::uint64_t>(row[e]) ^ ((r.signs >> e & 1U) << 63U));
+  const auto turn = [&](const std::array<double, sketch_width>& from,
+                        std::array<double, sketch_width>& to) {
+    std::rotate_copy(from.begin(), from.end() - r.rotation, from.end(), to.begin());
+  };
+  turn(row, t.plain);
+  turn(with_sign, t.with_sign);
+  return t;
+}
+
 /// Elements [begin, end) of a parameter within one block, read by `at`.
 template <class At>
 GradientSums block_sums(std::uint64_t key, std::int64_t begin, std::int64_t end, At at) {
@@ -33,18 +54,25 @@ GradientSums block_sums(std::uint64_t key, std::int64_t begin, std::int64_t end,
   all.count = end - begin;
   Lanes lanes;
   for (std::int64_t row = begin / sketch_width; row * sketch_width < end; ++row) {
-    const Row r = row_of(key, row);
-    const std::int64_t last = std::min(sketch_width, end - row * sketch_width);
-    for (std::int64_t e = std::max<std::int64_t>(0, begin - row * sketch_width); e < last; ++e) {
-      const double g = at(row * sketch_width + e);
-      if (!std::isfinite(g)) {
-        ++all.nonfinite;
-        continue;
-      }
-      const auto l = static_cast<std::size_t>((e + r.rotation) % sketch_width);
-      lanes.sum[l] += g;
-      lanes.square[l] += g * g;
-      lanes.sketch[l] += (r.signs >> e & 1U) != 0 ? -g : g;
+    const std::int64_t first = row * sketch_width;
+    std::array<double, sketch_width> g{};
+    double faults = 0;  // x - x is 0 of what is finite
+    const std::int64_t last = std::min(sketch_width, end - first);
+    for (std::int64_t e = std::max<std::int64_t>(0, begin - first); e < last; ++e) {
+      g[static_cast<std::size_t>(e)] = at(first + e);
+      faults += g[static_cast<std::size_t>(e)] - g[static_cast<std::size_t>(e)];
+    }
+    if (faults != 0)
+      for (double& x : g)
+        if (!std::isfinite(x)) {
+          ++all.nonfinite;
+          x = 0;
+        }
+    const Turned t = turned(row_of(key, row), g);
+    for (std::size_t l = 0; l < sketch_width; ++l) {
+      lanes.sum[l] += t.plain[l];
+      lanes.square[l] += t.plain[l] * t.plain[l];
+      lanes.sketch[l] += t.with_sign[l];
     }
   }
   for (std::size_t l = 0; l < sketch_width; ++l) {
@@ -109,15 +137,17 @@ GradientSums sums_of(std::uint64_t key, std::int64_t first, std::int64_t count, 
                      const void* data) {
   GradientSums all;
   if (element == Element::fp32) {  // most gradients are
-    const auto read = [&](std::int64_t i) {
-      return static_cast<double>(detail::read_element<float>(data, i - first));
-    };
-    all = all_sums(key, first, count, read);
-  } else {
-    all =
-        all_sums(key, first, count, [&](std::int64_t i) { return load(element, data, i - first); });
+    const auto read = [&](std::int64_t i) { return detail::read_element<float>(data, i - first); };
+    all = all_sums(key, first, count, [&](std::int64_t i) { return static_cast<double>(read(i)); });
+    for (std::int64_t i = first; i < first + count; ++i) {
+      const float x = read(i);
+      all.hash += element_hash(
+          i, x == x ? std::bit_cast<std::uint32_t>(x) : encode(fp32, static_cast<double>(x)));
+    }
+    return all;
   }
-  TensorView view = contiguous_view(element, {count}, const_cast<void*>(data));
+  all = all_sums(key, first, count, [&](std::int64_t i) { return load(element, data, i - first); });
+  const TensorView view = contiguous_view(element, {count}, const_cast<void*>(data));
   for (std::int64_t i = 0; i < count; ++i)
     all.hash += element_hash(first + i, canonical_bits(view, i));
   return all;

@@ -218,7 +218,7 @@ void Sentinel::State::check_norm(const train::StepResult& result) {
   const double norm = std::sqrt(square) / result.loss_scale;
   const double bound = (count + 8) * compute.unit_roundoff() * norm;
   if (nonfinite > 0 || result.is_skipped || std::abs(result.gradient_norm - norm) <= bound) return;
-  alarm(result.step, "step", "norm", "norm",
+  alarm(result.step, "step", "norm", "norm of the gradient",
         "clipping took " + shortest(result.gradient_norm) + ", the gradient's norm is " +
             shortest(norm) + " within " + legible(bound));
 }
