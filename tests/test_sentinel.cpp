@@ -5,6 +5,7 @@
 #include <random>
 
 #include "distributed/trace/breaker.hpp"
+#include "distributed/trace/config_check.hpp"
 #include "distributed/trace/detection.hpp"
 #include "distributed/trace/twin.hpp"
 #include "ops/provider.hpp"
@@ -45,6 +46,35 @@ TEST(Trend, SeesAJumpAndWhatIsNotFinite) {
   EXPECT_LT(trend.take(0.2), 1);
   EXPECT_GT(trend.take(2.5), 1) << "a gradient 300 times too large";
   EXPECT_EQ(trend.take(NAN), HUGE_VAL);
+}
+
+// ---- settings
+
+TEST(Settings, WhatIsSuspiciousIsSaidAndNothingElse) {
+  TrainingSpec s = tiny_training("fp32");
+  s.steps = 100;
+  EXPECT_EQ(suspicious_settings(s, 1'000'000), std::vector<std::string>{});
+  s.model.norm_eps = 1e-12;
+  train::OpRuleChange norms;
+  norms.op = "layer_norm";
+  norms.precision = Precision{fp16, fp16, fp16};
+  s.policy.rules.push_back(norms);
+  s.policy.master = bf16;
+  s.schedule = {1e-3, 50, 1};
+  s.policy.loss_scale = train::LossScale::fixed;
+  s.policy.initial_scale = 1000;
+  s.micro_batches = 3;
+  const std::vector<std::string> lines = suspicious_settings(s, 300);
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines[0], "the norms' eps 1e-12 is 0 in fp16");
+  // Half an ulp of 0.02 in bf16 is 2^-14, which the warm-up passes in its fourth step.
+  EXPECT_EQ(lines[1],
+            "the first 3 of 100 steps move a weight of 0.02 by 6.10352e-05 at most, half an ulp of "
+            "bf16: lost");
+  EXPECT_EQ(lines[2], "the loss scale 1000 is no power of two: scaling and unscaling round");
+  EXPECT_EQ(lines[3],
+            "the text has 300 windows of 12 tokens, the run takes 600: each comes 2.0 times");
+  EXPECT_EQ(lines[4], "3 micro-batches are no power of two: their mean rounds");
 }
 
 // ---- limits from twins

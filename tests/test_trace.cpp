@@ -189,6 +189,7 @@ TraceStep some_step(std::int64_t number) {
   s.tokens = 1024;
   s.sample_hash = 0xffff'ffff'0000'0001;
   s.gradients = {sums(normal(100, 1)), sums(normal(30, 2))};
+  if (number == 1) s.prompts = {{0.5F, -2}, {INFINITY, 0}};
   if (number == 0)
     s.full = {{{3, 1, 2}, {0.5, 0.25}, 1e-3, 0.125, 9}, {{0}, {}, 0, 1, 0xffff'ffff'ffff'ffff}};
   return s;
@@ -204,6 +205,7 @@ void expect_same(const TraceStep& a, const TraceStep& b) {
   EXPECT_EQ(a.sample_hash, b.sample_hash);
   EXPECT_EQ(a.gradients, b.gradients);
   EXPECT_EQ(a.full, b.full);
+  EXPECT_EQ(a.prompts, b.prompts);
 }
 
 TEST_F(TraceTest, WhatIsWrittenIsRead) {
@@ -354,6 +356,41 @@ TEST(Tracer, ATwinDiffersByItsRoundingAlone) {
     EXPECT_GT(most, u / 16) << policy;
     EXPECT_LT(most, 1'000 * u) << policy;
   }
+}
+
+TEST(Tracer, PromptsAreAskedWithTheWeightsOfTheStep) {
+  const auto asked = [](std::int32_t ranks) {
+    TrainingSpec s = tiny_training("fp32-reproducible");
+    s.sharding = ranks > 1 ? train::Sharding::fsdp : train::Sharding::dp;
+    Post post;
+    std::vector<TraceStep> steps;
+    std::vector<std::thread> threads;
+    for (std::int32_t r = 0; r < ranks; ++r)
+      threads.emplace_back([&, r] {
+        TracerOptions options;
+        options.prompts_every = 2;
+        options.prompts = {{"a", {65}}, {"long", train::Tokens(40, 66)}};
+        Tracer tracer(options);
+        train::TrainOptions how;
+        how.observers = {&tracer};
+        how.join = [&, r] {
+          return host_collectives(std::make_unique<ThreadRank>(post, r, ranks), "threads");
+        };
+        how.on_step = [&](const train::StepResult&) {
+          if (r == ranks - 1) steps.push_back(tracer.last());
+        };
+        train::train(s, how);
+      });
+    for (std::thread& t : threads) t.join();
+    return steps;
+  };
+  const std::vector<TraceStep> one = asked(1), two = asked(2);
+  ASSERT_EQ(one.size(), 3U);
+  EXPECT_TRUE(one[0].prompts.empty());
+  ASSERT_EQ(one[1].prompts.size(), 2U);
+  EXPECT_EQ(one[1].prompts[0].size(), 256U);
+  EXPECT_NE(one[1].prompts[0], one[1].prompts[1]);
+  EXPECT_EQ(two[1].prompts, one[1].prompts);
 }
 
 TEST_F(TraceTest, BitsOfCallsTellRunsApart) {

@@ -117,6 +117,7 @@ class Diff {
     first(randomness_, !d.has_same_randomness);
     first(loss_, !d.has_same_loss);
     first(article_, d.cosine < 0.9999);
+    if (d.kl_nats) prompts_ = d;
     if (!bits_ && !d.has_same_bits()) {
       bits_ = d.step;
       for (std::size_t p = 0; p < d.differs.size(); ++p)
@@ -177,6 +178,12 @@ class Diff {
       print(fmt::format("  at step {} in {} of {} parameters: {}{}\n", *bits_, differing_.size(),
                         parameters_.size(), names, differing_.size() > 3 ? ", ..." : ""));
     }
+    if (prompts_)
+      print(fmt::format(
+          "after step {} the tokens after the prompts have a mean KL divergence of {:.3g} "
+          "nats, the same most likely one in {:.0f}%{}\n",
+          prompts_->step, *prompts_->kl_nats, 100 * *prompts_->top1_share,
+          band_ ? fmt::format(", limit {:.3g}", band_->kl_limit(prompts_->step)) : ""));
     print_alarm();
   }
 
@@ -238,6 +245,7 @@ class Diff {
   std::int64_t steps_ = 0, exceeding_ = 0;
   std::optional<std::int64_t> samples_, randomness_, loss_, bits_, article_;
   std::vector<std::size_t> differing_;
+  std::optional<StepDistance> prompts_;  ///< the last one that has them
   std::optional<Excess> alarm_;
 };
 

@@ -203,11 +203,15 @@ int run(const Options& options, const TrainingSpec& spec, const std::string& who
   how.should_stop = [] { return InterruptNoted::has_come(); };
   how.on_back = [&](std::int64_t steps) { teller.go_back(steps); };
   std::optional<TrainAudit> audit;
-  if (options.audit.every > 0) audit.emplace(options.audit, options.device);
-  Observers observers(options.observe, options.device, audit ? &audit->observer() : nullptr);
+  // An alarm asks for an audit of the step that follows.
+  if (options.audit.every > 0 || options.observe.watches())
+    audit.emplace(options.audit, options.device);
+  Observers observers(options.observe, options.device, audit ? &audit->observer() : nullptr,
+                      how.on_note);
   observers.attach(how);
   const auto ended = [&](int code) {
-    return observers.end(audit ? audit->end(code, options.is_quiet) : code);
+    const bool is_quiet = options.is_quiet || options.audit.every == 0;
+    return observers.end(audit ? audit->end(code, is_quiet) : code);
   };
   const InterruptNoted interrupt;
   try {

@@ -41,20 +41,10 @@ train::EvaluatedModel model_of(const TrainingSpec& spec, const fs::path& weights
       [device](const std::string& name) { return plugin_of_policy(name, device); });
 }
 
-std::vector<train::Prompt> committed_prompts() {
-  const fs::path name = fs::path("prompts") / "corner_cases.toml";
-  const fs::path folder = suites_folder(name);
-  if (folder.empty())
-    throw InputError("--evaluate",
-                     "no suites/prompts/corner_cases.toml here, beside the program or above",
-                     "that file");
-  return train::read_prompts(folder / name);
-}
-
 /// Minutes pass: who watches a terminal sees how far it is, and everybody else what is going on.
 train::Evaluation watched_evaluation(const train::EvaluatedModel& a, const train::EvaluatedModel& b,
                                      bool is_quiet) {
-  const std::vector<train::Prompt> prompts = committed_prompts();
+  const std::vector<train::Prompt> prompts = train::corner_case_prompts();
   if (is_quiet) return train::evaluate(a, b, prompts);
   if (isatty(STDERR_FILENO) == 0)
     std::fprintf(stderr, "opbound: %s beside %s, %zu prompts: the table comes at the end\n",

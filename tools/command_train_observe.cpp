@@ -23,6 +23,12 @@ void add_observe_options(CLI::App& command, ObserveOptions& o) {
       ->check(steps)
       ->capture_default_str()
       ->needs(trace);
+  command
+      .add_option("--trace-prompts", o.prompts_every,
+                  "Ask the 100 corner-case prompts after each so many steps; 0: never")
+      ->type_name("STEPS")
+      ->check(steps)
+      ->capture_default_str();
   command.add_option("--trace-bits", o.bits_of, "Keep the bits of all calls of these steps too")
       ->type_name("STEP")
       ->check(steps)
@@ -58,10 +64,11 @@ void add_observe_options(CLI::App& command, ObserveOptions& o) {
       ->capture_default_str();
 }
 
-Observers::Observers(const ObserveOptions& o, const std::string& device, trace::Audit* audit)
+Observers::Observers(const ObserveOptions& o, const std::string& device, trace::Audit* audit,
+                     const Note& on_note)
     : options_(o), device_(device), audit_(audit) {
   if (o.twin > 0) twin_.emplace(static_cast<std::uint64_t>(o.twin));
-  const bool watches = o.has_sentinel || !o.against.empty();
+  const bool watches = o.watches();
   if (!watches && o.on_alarm != "note")
     throw InputError("--on-alarm", "nothing raises alarms", "--sentinel or --against with it");
   if (o.trace.empty() && !watches) return;
@@ -69,12 +76,16 @@ Observers::Observers(const ObserveOptions& o, const std::string& device, trace::
   options.file = o.trace;
   options.full_every = o.trace.empty() ? 0 : o.full_every;
   options.bits_of = {o.bits_of.begin(), o.bits_of.end()};
+  options.prompts_every = o.prompts_every;
+  if (o.prompts_every > 0) options.prompts = train::corner_case_prompts();
+  options.device = device;
   options.head.source = std::string("opbound ") + version + " " + commit;
   options.head.environment = own_provider(device)->environment();
   if (o.twin > 0) options.head.environment.emplace_back("twin", std::to_string(o.twin));
   tracer_.emplace(std::move(options));
   if (watches)
-    sentinel_.emplace(trace::SentinelOptions{o.against, o.twins, o.alpha, true}, *tracer_, audit);
+    sentinel_.emplace(trace::SentinelOptions{o.against, o.twins, o.alpha, true, on_note}, *tracer_,
+                      audit);
 }
 
 void Observers::attach(train::TrainOptions& how) {

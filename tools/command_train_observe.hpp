@@ -18,11 +18,13 @@ namespace opbound {
 
 struct ObserveOptions {
   std::string trace, against, on_alarm = "note";
-  std::int64_t full_every = 100, twin = 0;
+  std::int64_t full_every = 100, prompts_every = 0, twin = 0;
   std::vector<std::int64_t> bits_of;
   std::vector<std::string> twins;
   double alpha = 1e-3;
   bool has_sentinel = false;
+
+  bool watches() const { return has_sentinel || !against.empty(); }
 };
 
 void add_observe_options(CLI::App& command, ObserveOptions& options);
@@ -32,7 +34,10 @@ class Observers {
  public:
   /// Throws InputError for a reference that cannot be read, and where an alarm shall go back to
   /// checkpoints and the run writes none. `audit` may be null.
-  Observers(const ObserveOptions& options, const std::string& device, trace::Audit* audit);
+  /// `on_note` is told what is suspicious in the settings.
+  using Note = std::function<void(const std::string&)>;
+  Observers(const ObserveOptions& options, const std::string& device, trace::Audit* audit,
+            const Note& on_note);
 
   /// Adds them to a run, the audit among them. `on_note` is told of alarms.
   void attach(train::TrainOptions& how);

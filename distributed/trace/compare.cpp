@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "distributed/train/evaluate.hpp"
 #include "reports/error.hpp"
 
 namespace opbound::trace {
@@ -40,6 +41,24 @@ std::map<std::string, std::string> leaves(const Json& j) {
   return all;
 }
 
+std::size_t most_likely(const std::vector<float>& logits) {
+  return static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+void compare_prompts(const TraceStep& a, const TraceStep& b, StepDistance& d) {
+  double kl = 0, same = 0;
+  for (std::size_t p = 0; p < a.prompts.size(); ++p) {
+    const std::vector<double> x(a.prompts[p].begin(), a.prompts[p].end());
+    const std::vector<double> y(b.prompts[p].begin(), b.prompts[p].end());
+    if (x.size() != y.size()) return;
+    const double nats = train::kl_nats(x, y);
+    kl += std::isnan(nats) ? infinity : nats;
+    same += most_likely(a.prompts[p]) == most_likely(b.prompts[p]) ? 1 : 0;
+  }
+  d.kl_nats = kl / static_cast<double>(a.prompts.size());
+  d.top1_share = same / static_cast<double>(a.prompts.size());
+}
+
 }  // namespace
 
 bool StepDistance::has_same_bits() const {
@@ -61,6 +80,7 @@ StepDistance distance_of(const TraceStep& a, const TraceStep& b) {
   d.has_same_loss = a.loss == b.loss || (std::isnan(a.loss) && std::isnan(b.loss));
   d.loss = d.has_same_loss ? 0 : std::abs(a.loss - b.loss);
   if (std::isnan(d.loss)) d.loss = infinity;
+  if (!a.prompts.empty() && a.prompts.size() == b.prompts.size()) compare_prompts(a, b, d);
   d.has_same_samples = a.sample_hash == b.sample_hash;
   d.has_same_randomness = a.random_hash == b.random_hash;
   return d;
@@ -130,8 +150,27 @@ double Band::Spread::limit(std::int64_t step, std::size_t place) const {
   return std::exp(sums[at][place] / m + quantile * sigma[at] * std::sqrt(1 + 1 / m));
 }
 
+void Band::Amplitude::finish(std::size_t twins, double alpha) {
+  if (squares.empty()) return;
+  const auto comparisons = static_cast<double>(squares.size());
+  quantile = boost::math::quantile(boost::math::complement(
+      boost::math::students_t(static_cast<double>(twins)), alpha / comparisons / 2));
+}
+
+double Band::Amplitude::limit(std::int64_t step, std::size_t twins) const {
+  if (!squares.contains(step)) return infinity;
+  const auto last = 2 * std::max(step, static_cast<std::int64_t>(shortest_window / 2));
+  const auto m = static_cast<double>(twins);
+  double sum = 0, count = 0;
+  for (auto it = squares.lower_bound(step / 2); it != squares.end() && it->first <= last; ++it) {
+    sum += it->second;
+    count += m;
+  }
+  return quantile * std::sqrt(sum / count) * std::sqrt(1 + 1 / m);
+}
+
 Band::Band(TraceFile& reference, const std::vector<std::string>& twins, double alpha)
-    : alpha_(alpha) {
+    : alpha_(alpha), twins_(twins.size()) {
   if (twins.size() < 2)
     throw InputError("twins", std::to_string(twins.size()) + " of them", "at least 2 traces");
   const std::string spec = reference.head().spec;
@@ -144,16 +183,18 @@ Band::Band(TraceFile& reference, const std::vector<std::string>& twins, double a
     for_each_distance(reference, twin, [&](const StepDistance& d) {
       is_itself = is_itself && d.has_same_bits();
       gradient_.take(d.step, d.parameters);
-      loss_.take(d.step, {d.loss});
+      loss_.take(d.step, d.loss);
+      if (d.kl_nats) kl_.take(d.step, std::sqrt(*d.kl_nats));
       return true;
     });
     if (is_itself)
       throw InputError(path, "the reference again, bit for bit",
                        "a twin: the same run with --twin");
   }
-  // The gradient and the loss are watched together.
-  gradient_.finish(twins.size(), alpha / 2);
-  loss_.finish(twins.size(), alpha / 2);
+  // All three are watched together.
+  gradient_.finish(twins.size(), alpha / 3);
+  loss_.finish(twins.size(), alpha / 3);
+  kl_.finish(twins.size(), alpha / 3);
 }
 
 double Band::limit(std::int64_t step, std::size_t parameter) const {
@@ -163,7 +204,12 @@ double Band::deviation(std::int64_t step) const {
   const auto at = static_cast<std::size_t>(step);
   return at < gradient_.sigma.size() ? gradient_.sigma[at] : 0;
 }
-double Band::loss_limit(std::int64_t step) const { return loss_.limit(step, 0); }
+double Band::loss_limit(std::int64_t step) const { return loss_.limit(step, twins_); }
+
+double Band::kl_limit(std::int64_t step) const {
+  const double root = kl_.limit(step, twins_);
+  return root * root;
+}
 
 std::optional<Excess> excess_of(const StepDistance& d, const Band* band) {
   std::optional<Excess> worst;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ struct StepDistance {
   double loss = 0;                    ///< |difference|
   double cosine = 1;                  ///< of all sketches, one after the other
   bool has_same_samples = true, has_same_randomness = true, has_same_loss = true;
+  /// Mean KL divergence of the tokens after the prompts, in nats, and the share of prompts with the
+  /// same most likely one; none: not both have them.
+  std::optional<double> kl_nats, top1_share;
 
   bool has_same_bits() const;
 };
@@ -51,9 +55,14 @@ class Band {
 
   /// Infinite where no twin has the step.
   double limit(std::int64_t step, std::size_t parameter) const;
-  /// Of the loss's difference, by the same rule.
+  /// Of the loss's difference: t r(s) sqrt(1 + 1 / m), where r(s) is the root mean square of the
+  /// twins' differences from step s / 2 to 2 s, at least to step 32, and t has m degrees of
+  /// freedom, as if all steps of a twin were one draw of a normal value.
   double loss_limit(std::int64_t step) const;
   double alpha() const { return alpha_; }
+  /// Of the prompts' mean KL divergence, by the same rule for its root; infinite where no twin has
+  /// it.
+  double kl_limit(std::int64_t step) const;
   /// sigma of a step.
   double deviation(std::int64_t step) const;
 
@@ -71,8 +80,20 @@ class Band {
     double limit(std::int64_t step, std::size_t place) const;
   };
 
+  /// One quantity of a step that is of either sign, or the root of one that is quadratic.
+  struct Amplitude {
+    std::map<std::int64_t, double> squares;  ///< summed over twins, by step
+    double quantile = 0;
+
+    void take(std::int64_t step, double amplitude) { squares[step] += amplitude * amplitude; }
+    void finish(std::size_t twins, double alpha);
+    double limit(std::int64_t step, std::size_t twins) const;
+  };
+
   double alpha_;
-  Spread gradient_, loss_;
+  std::size_t twins_;
+  Spread gradient_;
+  Amplitude loss_, kl_;
 };
 
 /// What a comparison with a reference finds at a step.

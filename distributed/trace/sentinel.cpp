@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 
+#include "distributed/trace/config_check.hpp"
 #include "distributed/train/trainer.hpp"
 #include "distributed/train/whole.hpp"
 #include "ops/hash.hpp"
@@ -130,6 +131,9 @@ void Sentinel::begin(const RunView& run) {
   const auto count = s.tracer.parameters().size() + 1;
   const double comparisons = static_cast<double>(count) * static_cast<double>(run.spec.steps);
   s.trends.assign(count, Trend(s.options.alpha, comparisons));
+  if (s.options.on_note)
+    for (const std::string& line : suspicious_settings(run.spec, run.sampler.windows()))
+      s.options.on_note("settings: " + line);
 }
 
 void Sentinel::begin_step(std::int64_t) {
@@ -231,6 +235,12 @@ void Sentinel::State::check_reference(std::int64_t step) {
   if (const std::optional<Excess> e = excess_of(d, band ? &*band : nullptr))
     alarm(step, "reference", "fingerprint", tracer.parameters()[e->parameter].name,
           "distance " + legible(e->distance) + " from the reference, limit " + legible(e->limit));
+  const double kl_limit = band ? band->kl_limit(step) : 0;
+  if (d.kl_nats && *d.kl_nats > kl_limit)
+    alarm(step, "end to end", "prompts", "prompts",
+          "mean KL divergence " + legible(*d.kl_nats) + " nats from the reference, limit " +
+              legible(kl_limit) + "; the same most likely token after " +
+              legible(100 * *d.top1_share) + "% of them");
   const double limit = band ? band->loss_limit(step) : 0;
   if (d.loss > limit)
     alarm(step, "reference", "loss", "loss",

@@ -6,11 +6,13 @@
 //                findings of audits
 //   reference    fingerprints and losses against a reference run, within the limits of its twins,
 //                or bit for bit where both compute the same
+//   end to end   what the model says after the prompts, against the reference's, likewise
 //   trend        norms and losses against their own past
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,6 +51,8 @@ struct SentinelOptions {
   std::vector<std::string> twins;  ///< of the reference
   double alpha = 1e-3;  ///< of a false alarm of the reference's and the trend's checks each
   bool watches_trend = true;
+  /// Told what is suspicious in the settings, before the first step.
+  std::function<void(const std::string&)> on_note{};
 };
 
 /// Reads what the tracer and the audit that were given before it found.

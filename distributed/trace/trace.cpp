@@ -39,6 +39,10 @@ CREATE TABLE full (
   shares BLOB NOT NULL,   -- doubles
   update_to_weight REAL, lost_updates REAL, weight_hash INTEGER NOT NULL,
   PRIMARY KEY (step, parameter)) WITHOUT ROWID;
+CREATE TABLE prompt (
+  step INTEGER NOT NULL, prompt INTEGER NOT NULL,
+  logits BLOB NOT NULL,  -- floats, little-endian
+  PRIMARY KEY (step, prompt)) WITHOUT ROWID;
 CREATE TABLE bits (
   step INTEGER NOT NULL, micro_batch INTEGER NOT NULL, phase INTEGER NOT NULL,
   place INTEGER NOT NULL, inputs INTEGER NOT NULL, outputs INTEGER NOT NULL,
@@ -163,6 +167,11 @@ void TraceFile::write(const TraceStep& s, const std::vector<CallBits>& bits) {
   row.bind(s.sample_hash).bind(s.random_hash).step();
   for (std::size_t p = 0; p < s.gradients.size(); ++p) write_gradient(s.step, p, s.gradients[p]);
   for (std::size_t p = 0; p < s.full.size(); ++p) write_full(s.step, p, s.full[p]);
+  for (std::size_t p = 0; p < s.prompts.size(); ++p) {
+    Statement prompt(database_, "INSERT INTO prompt VALUES (?, ?, ?)");
+    prompt.bind(word(s.step)).bind(p);
+    prompt.bind_bytes(bytes_of(std::span<const float>(s.prompts[p]))).step();
+  }
   Statement call(database_, "INSERT INTO bits VALUES (?, ?, ?, ?, ?, ?)");
   for (const CallBits& b : bits) {
     call.reset();
@@ -201,7 +210,7 @@ void TraceFile::drop_from(std::int64_t step) {
   for (const char* sql :
        {"DELETE FROM step WHERE step >= ?", "DELETE FROM gradient WHERE step >= ?",
         "DELETE FROM full WHERE step >= ?", "DELETE FROM bits WHERE step >= ?",
-        "DELETE FROM event WHERE step >= ?"}) {
+        "DELETE FROM prompt WHERE step >= ?", "DELETE FROM event WHERE step >= ?"}) {
     Statement rows(database_, sql);
     rows.bind(word(step)).step();
   }
@@ -253,9 +262,19 @@ std::vector<TraceCall> TraceFile::calls() {
 }
 
 TraceStep TraceFile::read_step(Statement& row) {
-  TraceStep s{
-      whole(row, 0), row.real(1), row.real(2),   row.real(3),   row.real(4), row.number(5) > 0,
-      whole(row, 6), row.real(7), row.number(8), row.number(9), {},          {}};
+  TraceStep s{whole(row, 0),
+              row.real(1),
+              row.real(2),
+              row.real(3),
+              row.real(4),
+              row.number(5) > 0,
+              whole(row, 6),
+              row.real(7),
+              row.number(8),
+              row.number(9),
+              {},
+              {},
+              {}};
   const auto refuse = [&] {
     throw InputError(path(), "step " + std::to_string(s.step) + " is damaged", expected);
   };
@@ -281,6 +300,9 @@ TraceStep TraceFile::read_step(Statement& row) {
                 full.real(3), full.real(4), full.number(5)};
     s.full.push_back(std::move(f));
   }
+  Statement prompts(database_, "SELECT logits FROM prompt WHERE step = ? ORDER BY prompt");
+  prompts.bind(word(s.step));
+  while (prompts.step()) s.prompts.push_back(values_of<float>(prompts.bytes(0)));
   if (s.gradients.size() != parameter_count_ ||
       (!s.full.empty() && s.full.size() != parameter_count_))
     refuse();

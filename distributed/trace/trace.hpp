@@ -72,6 +72,9 @@ struct TraceStep {
   std::uint64_t random_hash = 0;        ///< of the keys of their random numbers
   std::vector<GradientSums> gradients;  ///< by parameter: of the mean over micro-batches
   std::vector<FullPrint> full;          ///< by parameter; empty: not of this step
+  /// By prompt: the logits of the token after it, with the weights after the update; empty: not of
+  /// this step.
+  std::vector<std::vector<float>> prompts;
 };
 
 /// The bits that a call read and wrote.

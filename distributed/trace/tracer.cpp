@@ -6,6 +6,7 @@
 
 #include "distributed/trace/read_view.hpp"
 #include "distributed/trace/spectrum.hpp"
+#include "distributed/train/language_model.hpp"
 #include "distributed/train/log.hpp"
 #include "distributed/train/whole.hpp"
 #include "ops/hash.hpp"
@@ -117,6 +118,7 @@ struct Tracer::State {
   Element gradient_element() const { return element_of(run->spec.policy.gradient); }
   Element master_element() const { return element_of(run->spec.policy.master); }
   void finish_full();
+  void ask_prompts();
   /// Of all ranks' micro-batches, in whatever order.
   std::uint64_t over_ranks(std::uint64_t own) const;
 };
@@ -310,6 +312,32 @@ void Tracer::reduced(std::int64_t) {
   if (s.is_full) s.gradient = s.whole(s.run->arrays.gradient, s.gradient_element());
 }
 
+/// What the model says after each prompt, of which the last tokens count that its context holds.
+void Tracer::State::ask_prompts() {
+  const std::vector<std::byte> flat = whole(run->arrays.master, master_element());
+  if (run->ranks.rank() == 0) {
+    std::map<std::string, Tensor> weights;
+    for (std::size_t p = 0; p < parameters.size(); ++p)
+      weights.emplace(parameters[p].name, part_of(flat, master_element(), run->layout, p));
+    const train::EvaluatedModel model =
+        train::language_model("trace", run->spec, weights, options.device);
+    std::vector<train::Tokens> asked;
+    for (const train::Prompt& p : options.prompts) {
+      const std::int64_t cut = std::max<std::int64_t>(0, std::ssize(p.tokens) - model.context);
+      asked.emplace_back(p.tokens.begin() + cut, p.tokens.end());
+    }
+    for (const std::vector<double>& row : model.logits(asked, true))
+      step.prompts.emplace_back(row.begin(), row.end());
+  }
+  // Other ranks have them too: what is found by them is found on all.
+  const auto vocabulary = static_cast<std::size_t>(run->spec.model.vocabulary);
+  step.prompts.resize(options.prompts.size(), std::vector<float>(vocabulary));
+  for (std::vector<float>& row : step.prompts) {
+    const std::vector<std::byte> all = run->ranks.gather(std::as_bytes(std::span(row)));
+    std::memcpy(row.data(), all.data(), vocabulary * sizeof(float));
+  }
+}
+
 void Tracer::updated(const train::StepResult& result) {
   State& s = *state_;
   s.step.loss = result.loss;
@@ -322,6 +350,8 @@ void Tracer::updated(const train::StepResult& result) {
   s.step.sample_hash = s.over_ranks(s.step.sample_hash);
   s.step.random_hash = s.over_ranks(s.step.random_hash);
   if (s.is_full) s.finish_full();
+  const std::int64_t every = s.options.prompts_every;
+  if (every > 0 && s.step.step % every == every - 1) s.ask_prompts();
   if (s.file) {
     if (!s.calls.empty()) s.file->write_calls(s.calls);
     s.calls.clear();

@@ -10,6 +10,7 @@
 
 #include "distributed/trace/trace.hpp"
 #include "distributed/train/observer.hpp"
+#include "distributed/train/prompts.hpp"
 
 namespace opbound::trace {
 
@@ -18,7 +19,11 @@ struct TracerOptions {
   bool goes_on = false;        ///< the run was resumed: later steps that the file has are dropped
   std::int64_t full_every = 100;  ///< steps from one full fingerprint to the next; 0: none
   std::set<std::int64_t>
-      bits_of;     ///< steps of whose calls the bits are kept; those of full_every too
+      bits_of;  ///< steps of whose calls the bits are kept; those of full_every too
+  /// Asked after each so many steps, on rank 0's `device`; 0: never.
+  std::int64_t prompts_every = 0;
+  std::vector<train::Prompt> prompts;
+  std::string device = "cpu";
   TraceHead head;  ///< what the run itself does not know: source, environment
 };
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <set>
 
+#include "reports/error.hpp"
+#include "suites/folder.hpp"
 #include "suites/suite_toml.hpp"
 
 namespace opbound::train {
@@ -61,6 +63,16 @@ std::vector<Prompt> read_prompts(const std::filesystem::path& path) {
   }
   if (prompts.empty()) list.refuse("empty", "at least one prompt");
   return prompts;
+}
+
+std::vector<Prompt> corner_case_prompts() {
+  const std::filesystem::path name = std::filesystem::path("prompts") / "corner_cases.toml";
+  const std::filesystem::path folder = suites_folder(name);
+  if (folder.empty())
+    throw InputError("prompts",
+                     "no suites/prompts/corner_cases.toml here, beside the program or above",
+                     "that file");
+  return read_prompts(folder / name);
 }
 
 }  // namespace opbound::train

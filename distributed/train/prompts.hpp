@@ -20,4 +20,7 @@ struct Prompt {
 /// `repeat`, how often they stand one behind the other. Throws InputError with file and line.
 std::vector<Prompt> read_prompts(const std::filesystem::path& file);
 
+/// The project's own: suites/prompts/corner_cases.toml. Throws InputError where it is not found.
+std::vector<Prompt> corner_case_prompts();
+
 }  // namespace opbound::train
