@@ -130,10 +130,18 @@ TEST(Attribution, FindsWhatIsPlantedAmongRounding) {
                 [](std::int64_t, double o) { return o * 1.25; });
   const Attribution a = attributed(tiny("bf16"), {&fault});
   const ClassContribution& planted = one_of(a, "attention", 0, Pass::forward);
+  const auto deviations = [](const ClassContribution& c) {
+    return c.loss_expected == 0 ? 0 : std::abs(c.loss) / c.loss_expected;
+  };
   for (const ClassContribution& c : a.classes) {
     if (c.where == planted.where) continue;
     EXPECT_LT(std::abs(c.loss), std::abs(planted.loss)) << c.where.part << c.where.layer;
+    EXPECT_LT(deviations(c), deviations(planted)) << c.where.part << c.where.layer;
   }
+  // A normal number is beyond six deviations once in 5e8: the plant is, what rounds is not.
+  EXPECT_GT(deviations(planted), 6);
+  for (const ClassContribution& c : clean.classes)
+    EXPECT_LT(deviations(c), 6) << c.where.part << c.where.layer;
   // Rounding behind it is drawn anew, so the two runs' losses do not differ by its contribution.
   EXPECT_EQ(a.loss_exact, clean.loss_exact) << "the same master weights";
   EXPECT_LE(std::abs(a.unattributed()), 0.02 * a.root_of_squares);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "distributed/trace/attribution_replay.hpp"
@@ -83,17 +84,23 @@ Values exact_values(const train::RunView& run, const ExactTape& exact, Captured&
   return values;
 }
 
-/// <a, delta> and <(a + a') / 2, delta> of one view of a value.
+/// <a, delta> and <(a + a') / 2, delta> of views of values.
 struct Products {
   double exact = 0, mean = 0;
+  double variance = 0;  ///< of the mean, were delta one rounding
 
+  /// `u`: half a unit in the last place of 1, in what the value is stored in. An error drawn evenly
+  /// from [-u 2^e, u 2^e] has the variance (u 2^e)^2 / 3; with v = m 2^e and m from [1, 2) by
+  /// Benford's law the mean of 1 / m^2 is 3 / (8 ln 2), so that it is (u v)^2 / (8 ln 2).
   void add(const TensorView& a, const TensorView& along_low, const TensorView& low,
-           const TensorView& exact_value) {
+           const TensorView& exact_value, double u) {
     for (std::int64_t i = 0, n = low.count(); i < n; ++i) {
       const double delta = low.at(i) - exact_value.at(i);
       if (delta == 0) continue;
+      const double slope = (a.at(i) + along_low.at(i)) / 2, size = slope * low.at(i) * u;
       exact += a.at(i) * delta;
-      mean += (a.at(i) + along_low.at(i)) / 2 * delta;
+      mean += slope * delta;
+      variance += size * size / (8 * std::numbers::ln2);
     }
   }
 };
@@ -110,8 +117,9 @@ void add_products(const train::RunView& run, const ExactTape& exact, Captured& c
   const auto add = [&](std::size_t place, const Ref& r, Tensor& low, Tensor& exact_value) {
     const auto v = static_cast<std::size_t>(r.value);
     if (along_exact[v].count() == 0 || !is_float(low.element())) return;
+    const Format stored = format_of(run.tape.value_of(r).element);
     products[place].add(view_of(along_exact[v], r), view_of(along_low[v], r), view_of(low, r),
-                        view_of(exact_value, r));
+                        view_of(exact_value, r), std::ldexp(1, -stored.digits));
   };
   for (std::size_t p = 0; p < places.of_parameter.size(); ++p) {
     const int v = run.refs.weights[p].value;
@@ -130,6 +138,7 @@ void add_products(const train::RunView& run, const ExactTape& exact, Captured& c
   for (std::size_t c = 0; c < products.size(); ++c) {
     a.classes[c].loss = products[c].mean;
     a.classes[c].loss_exact = products[c].exact;
+    a.classes[c].loss_expected = std::sqrt(products[c].variance);
   }
 }
 

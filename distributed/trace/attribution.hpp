@@ -43,9 +43,13 @@ struct CallClass {
 
 struct ClassContribution {
   CallClass where;
-  std::int64_t calls = 0;               ///< or parameters
-  double loss = 0;                      ///< <(a + a') / 2, delta>; 0 of the backward pass
-  double loss_exact = 0;                ///< <a, delta>
+  std::int64_t calls = 0;  ///< or parameters
+  double loss = 0;         ///< <(a + a') / 2, delta>; 0 of the backward pass
+  double loss_exact = 0;   ///< <a, delta>
+  /// The standard deviation of `loss` if each element that errs was rounded once, to what it is
+  /// stored in: root of the sum of (a v u)^2 / (8 ln 2). Sums that are stored in the format that
+  /// they are made in round more often. Many times this is no rounding.
+  double loss_expected = 0;
   std::optional<double> loss_replayed;  ///< L(exact + delta) - L
   /// |dG| / |G| over all parameters, of what its deltas alone do to the gradient.
   std::optional<double> gradient;

@@ -26,6 +26,10 @@ void mean_classes(const Those& those, Attribution& mean) {
     ClassContribution& to = mean.classes[c];
     to.loss = mean_over(those, [&](const Attribution& a) { return a.classes[c].loss; });
     to.loss_exact = mean_over(those, [&](const Attribution& a) { return a.classes[c].loss_exact; });
+    // Micro-batches round independently, but for the weights, which they share.
+    to.loss_expected =
+        root_over(those, [&](const Attribution& a) { return a.classes[c].loss_expected; }) /
+        (to.where.pass == Pass::weight ? 1 : std::sqrt(static_cast<double>(those.size())));
     squares += to.loss * to.loss;
     if (to.loss_replayed)
       to.loss_replayed =

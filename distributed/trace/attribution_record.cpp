@@ -67,6 +67,7 @@ Json of_class(const Attribution& a, const ClassContribution& c) {
   j["loss"] = number(c.loss);
   j["loss_hex"] = hexadecimal(c.loss);
   j["loss_exact_adjoint"] = number(c.loss_exact);
+  j["loss_expected"] = number(c.loss_expected);
   if (c.loss_replayed) j["loss_replayed"] = number(*c.loss_replayed);
   if (c.gradient) j["gradient"] = number(*c.gradient);
   if (c.gradient_share) j["gradient_share"] = number(*c.gradient_share);

@@ -28,12 +28,14 @@ double squared(double x) { return x * x; }
 struct Group {
   std::string name;
   double loss = 0, squares = 0;  ///< of contributions
+  double expected_squares = 0;
   double replayed = 0;
   double gradient_squares = 0, gradient_share = 0;
 
   void add(const ClassContribution& c) {
     loss += c.loss;
     squares += squared(c.loss);
+    expected_squares += squared(c.loss_expected);
     replayed += c.loss_replayed.value_or(0);
     gradient_squares += squared(c.gradient.value_or(0));
     gradient_share += c.gradient_share.value_or(0);
@@ -44,6 +46,7 @@ std::vector<Column> columns_of(const std::string& title) {
   return {{.title = title},
           {.title = "loss", .number = true},
           {.title = "of squares", .number = true},
+          {.title = "expected", .number = true, .dispensable = 3},
           {.title = "replayed", .number = true, .dispensable = 2},
           {.title = "gradient", .number = true},
           {.title = "its share", .number = true, .dispensable = 1}};
@@ -54,6 +57,7 @@ std::vector<Cell> row_of(const Group& g, const Attribution& a, std::string name)
   return {{std::move(name)},
           {signed_number(g.loss)},
           {percent(over(g.squares, squared(a.root_of_squares)))},
+          {g.expected_squares == 0 ? "" : "+-" + size_number(std::sqrt(g.expected_squares))},
           {a.replay ? signed_number(g.replayed) : ""},
           {has_gradient ? percent(std::sqrt(g.gradient_squares)) : ""},
           {has_gradient ? percent(g.gradient_share) : ""}};
