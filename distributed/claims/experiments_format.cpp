@@ -79,40 +79,54 @@ Measured stored_constant(const Given& given, Laboratory&) {
   return m;
 }
 
-/// Mean of |got - exact| / |exact| over normal gradients that stay normal.
-double unscaling_error(const Format& format, const Format& compute, double scale,
-                       const std::string& way, std::int64_t count, std::uint64_t seed) {
+/// Mean relative errors of unscaled gradients: of the division alone, and of the gradient itself,
+/// which was scaled and stored before.
+struct UnscalingErrors {
+  double division = 0, trip = 0;
+};
+
+UnscalingErrors unscaling_errors(const Given& given, std::uint64_t seed) {
+  const Format format = format_of_name(given.text("format"));
+  const double scale = given.number("scale");
+  const std::int64_t count = given.whole("count");
+  const std::string name = given.text("format");
   OpCase op({"unscale",
              Direction::forward,
-             std::string(name_of(format)) + ":" + std::string(name_of(compute)) + ":" +
-                 std::string(name_of(format)),
+             name + ":" + given.text("compute") + ":" + name,
              {{"n", count}, {"one", 1}},
              {},
-             way});
-  // A normal gradient times the scale, in the format's range; the quotient is normal again.
-  op.give("g",
-          normal_numbers(count, seed, "g", std::min(1.0, format.largest() / scale / 16) * scale));
+             given.text("way")});
+  // Scaled gradients in the format's range, whose quotients are normal again.
+  const std::vector<double> scaled =
+      normal_numbers(count, seed, "g", std::min(1.0, format.largest() / scale / 16) * scale);
+  op.give("g", scaled);
   op.give("scale", std::vector<double>{scale});
   op.run();
-  double sum = 0, counted = 0;
+  UnscalingErrors sum;
+  double counted = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const double exact = op.at("g").at(i) / op.at("scale").at(0);
+    const double got = op.at("unscaled").at(i), exact = op.at("g").at(i) / op.at("scale").at(0),
+                 gradient = scaled[static_cast<std::size_t>(i)] / scale;
     if (std::abs(exact) < format.smallest_normal()) continue;
-    sum += std::abs(op.at("unscaled").at(i) - exact) / std::abs(exact);
+    sum.division += std::abs(got - exact) / std::abs(exact);
+    sum.trip += std::abs(got - gradient) / std::abs(gradient);
     counted += 1;
   }
-  return sum / counted;
+  return {sum.division / counted, sum.trip / counted};
 }
 
 Measured unscale(const Given& given, Laboratory&) {
-  const Format format = format_of_name(given.text("format")),
-               compute = format_of_name(given.text("compute"));
-  std::vector<double> means;
-  for (std::int64_t seed = 1; seed <= given.whole("seeds"); ++seed)
-    means.push_back(unscaling_error(format, compute, given.number("scale"), given.text("way"),
-                                    given.whole("count"), static_cast<std::uint64_t>(seed)));
+  std::vector<double> division, trip;
+  for (std::int64_t seed = 1; seed <= given.whole("seeds"); ++seed) {
+    const UnscalingErrors e = unscaling_errors(given, static_cast<std::uint64_t>(seed));
+    division.push_back(e.division);
+    trip.push_back(e.trip);
+  }
   Measured m;
-  m.add_mean("mean_error", means, "mean relative error of a normal gradient after g / scale");
+  m.add_mean("division_error", division,
+             "mean relative error of g / scale, g being in the format already");
+  m.add_mean("trip_error", trip,
+             "mean relative error of a gradient that was scaled, stored and unscaled");
   return m;
 }
 

@@ -136,7 +136,7 @@ LossErrors loss_errors(const Given& given, std::uint64_t seed) {
                            ? round_to(format, op.at("loss").at(r))  // kept wide by the op
                            : unshifted_loss(format, op.at("logits"), r, vocabulary, target);
     if (!std::isfinite(got)) {
-      e.infinite += 1.0 / static_cast<double>(rows);
+      e.infinite += 1;
       continue;
     }
     const double error = got - exact[static_cast<std::size_t>(r)];
@@ -159,10 +159,11 @@ Measured cross_entropy_error(const Given& given, Laboratory&) {
     means.push_back(e.mean);
     magnitudes.push_back(e.mean_magnitude);
     largest = std::max(largest, e.largest_ulp);
-    infinite += e.infinite / static_cast<double>(given.whole("seeds"));
+    infinite += e.infinite;
   }
   Measured m;
-  m.add("infinite", infinite, "share of rows whose loss is no finite number");
+  m.add("infinite", infinite / static_cast<double>(given.whole("rows") * given.whole("seeds")),
+        "share of rows whose loss is no finite number");
   if (infinite > 0) return m;
   m.add_mean("mean_error", means, "mean of loss - exact loss at the same logits", "nats");
   m.add_mean("mean_magnitude", magnitudes, "mean of |loss - exact loss|", "nats");

@@ -64,10 +64,22 @@ std::string experiments_of(const Claim& claim) {
 }
 
 std::string verdict_text(const Judged& judged) {
-  std::string text(name_of(judged.verdict));
+  const std::string text(name_of(judged.verdict));
   if (judged.because.empty()) return text;
-  if (judged.verdict != ClaimVerdict::holds_only_if) text += ":";
-  return text + " " + judged.because;
+  switch (judged.verdict) {
+    case ClaimVerdict::holds_only_if:
+      return text + " " + judged.because;
+    case ClaimVerdict::contradicts_itself: {
+      std::string because = judged.because;
+      const std::string_view joint = "; or ", nor = "; nor that ";
+      for (std::size_t at = because.find(joint); at != std::string::npos;
+           at = because.find(joint, at + nor.size()))
+        because.replace(at, joint.size(), nor);
+      return text + ": it is not so that " + because;
+    }
+    default:
+      return text + ": " + judged.because;
+  }
 }
 
 Colour colour_of(ClaimVerdict v) {
@@ -85,11 +97,8 @@ Colour colour_of(ClaimVerdict v) {
 
 std::string section_of(const ClaimRecord& r) {
   std::string text = "### " + r.claim.id + "\n\n" + r.claim.text + "\n\n**" +
-                     std::string(name_of(r.judged.verdict)) + "**";
-  if (!r.judged.because.empty())
-    text.append(r.judged.verdict == ClaimVerdict::holds_only_if ? " " : ": ")
-        .append(r.judged.because);
-  text += ".";
+                     std::string(name_of(r.judged.verdict)) + "**" +
+                     verdict_text(r.judged).substr(name_of(r.judged.verdict).size()) + ".";
   if (!r.claim.note.empty()) text.append(" ").append(r.claim.note);
   text += "\n\n";
   for (std::size_t i = 0; i < r.found.size(); ++i) {
@@ -116,7 +125,7 @@ std::string section_of(const ClaimRecord& r) {
   for (std::size_t i = 0; i < r.claim.tests.size(); ++i) {
     const Test& t = r.claim.tests[i];
     table.add_row({{text_of(t)},
-                   {(t.is_about_itself ? "it would take: " : "holds if ") + t.condition},
+                   {(t.is_about_itself ? "it would take that " : "holds only if ") + t.condition},
                    {std::string(outcome_names[static_cast<std::size_t>(r.judged.outcomes[i])])}});
   }
   return text + table.markdown() + "\n";
