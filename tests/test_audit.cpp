@@ -668,8 +668,8 @@ TEST(Audit, ALearningRateThatIsNotTheSchedulesIsFound) {
    public:
     Shown(Audit& audit, const TrainingSpec& spec) : audit_(audit), spec_(spec) {}
     void begin(const train::RunView& r) override {
-      audit_.begin(
-          {spec_, r.layout, r.tape, r.refs, r.sampler, r.machine, r.ranks, r.owned, r.arrays});
+      audit_.begin({spec_, r.layout, r.tape, r.refs, r.sampler, r.machine, r.ranks, r.providers,
+                    r.owned, r.arrays});
     }
 
    private:
