@@ -20,8 +20,10 @@ namespace {
 [[noreturn]] void become(const std::string& program, const std::vector<std::string>& words,
                          const Environment& environment, int out) {
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> arguments{const_cast<char*>(program.c_str())};
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  std::vector<std::string> own{program};
+  own.insert(own.end(), words.begin(), words.end());
+  std::vector<char*> arguments;
+  for (std::string& word : own) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   dup2(out, STDOUT_FILENO);
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);

@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using train::Policy;
-using train::TrainingSpec;
 
 fs::path nano_file() {
   const fs::path name = fs::path("training") / "nano.toml";
