@@ -46,7 +46,7 @@ TEST_F(ProgramAudit, TellsWhatItDidAndKeepsRecords) {
   EXPECT_NE(ran.err.find("opbound: audit: 3 steps, "), std::string::npos) << ran.err;
   EXPECT_NE(ran.err.find(", 0 findings; an audited step took "), std::string::npos) << ran.err;
   std::size_t of_step_4 = 0;
-  for (const Record& r : read_records(path("audit.jsonl").string())) {
+  for (const Record& r : read_records(path("audit.jsonl"))) {
     EXPECT_EQ(r.verdict, Verdict::within) << print_record(r);
     of_step_4 += r.in_situ->step == 4 ? 1 : 0;
   }
@@ -62,7 +62,7 @@ TEST_F(ProgramAudit, JudgesEverythingWhereItShall) {
   const Ran ran =
       opbound("train own.toml --steps 1 --audit 1 --audit-certified --audit-out a.jsonl");
   EXPECT_EQ(ran.code, 0) << ran.err;
-  for (const Record& r : read_records(path("a.jsonl").string()))
+  for (const Record& r : read_records(path("a.jsonl")))
     if (r.blocks) {
       EXPECT_GT(r.counts.checked, 0U);
       EXPECT_NE(r.kind, CheckKind::statistical);
@@ -70,14 +70,16 @@ TEST_F(ProgramAudit, JudgesEverythingWhereItShall) {
 }
 
 TEST_F(ProgramAudit, SomebodyElsesKernelIsJudgedByItsContract) {
-  const Ran clean = opbound("train foreign.toml --no-report --audit 1 --audit-out a.jsonl");
+  const std::string let = "export OPBOUND_PLUGINS=" OPBOUND_PLUGINS "/trained_gelu.so; ";
+  const Ran clean = shell(let + OPBOUND_PROGRAM +
+                          " train foreign.toml --no-report --audit 1 --audit-out a.jsonl");
   EXPECT_EQ(clean.code, 0) << clean.err;
   std::size_t foreign = 0;
-  for (const Record& r : read_records(path("a.jsonl").string()))
+  for (const Record& r : read_records(path("a.jsonl")))
     foreign += r.provider == "trained_gelu" ? 1 : 0;
   EXPECT_EQ(foreign, 5U * 2 * 2) << "steps, micro-batches, both directions";
-  const Ran ran =
-      shell("OPBOUND_TEST_FAULT=slope " OPBOUND_PROGRAM " train foreign.toml --quiet --audit 4");
+  const Ran ran = shell(let + "OPBOUND_TEST_FAULT=slope " OPBOUND_PROGRAM
+                              " train foreign.toml --quiet --audit 4");
   EXPECT_EQ(ran.code, 1);
   EXPECT_TRUE(ran.out.starts_with("hash: ")) << ran.out;
   EXPECT_NE(ran.err.find("opbound: audit: step 4, rank 0, micro-batch 1, layer 0, mlp:gelu "

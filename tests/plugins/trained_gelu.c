@@ -37,7 +37,7 @@ static int supports(const opbound_call* call, char* message, size_t message_size
 }
 
 static const opbound_algorithm algorithms[] = {{"gelu", "forward", "erfc"},
-                                               {"gelu", "backward_local", "erfc"}};
+                                               {"gelu", "backward", "erfc"}};
 static const opbound_function_error functions[] = {{"erfc", 4}, {"exp", 1}};
 
 static const opbound_provider gelu = {.struct_size = sizeof gelu,
