@@ -249,8 +249,8 @@ TEST_F(SuiteTest, RefusesVariantsAndAttributes) {
   EXPECT_EQ(refusal("op = \"all_reduce\"\n[[case]]\nprecision = \"fp32\"\nshape = [4, 8]\n"
                     "attributes = {reduction = \"max\", hop = \"output\"}\n",
                     "all_reduce"),
-            "all_reduce.toml:2: case: no variant of all_reduce has these attributes, expected attributes "
-            "that one of its variants allows");
+            "all_reduce.toml:2: case: no variant of all_reduce has these attributes, expected "
+            "attributes that one of its variants allows");
   EXPECT_EQ(refusal_of("attributes = {approximat = \"tanh\"}"),
             "gelu.toml:5: unknown key 'approximat' (approximate?), expected approximate");
   EXPECT_EQ(refusal_of("attributes = {approximate = \"erf\"}"),
