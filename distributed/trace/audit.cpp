@@ -15,7 +15,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using train::CallPlace;
-using train::Phase;
 
 std::uint64_t seed_of(std::uint64_t seed, std::initializer_list<std::int64_t> places) {
   for (const std::int64_t p : places) seed = element_hash(p + 1, seed);  // -1 is a place too
