@@ -249,7 +249,7 @@ TEST_F(Nightly, a_first_night_with_findings_is_not_good) {
 TEST_F(Nightly, a_device_that_is_gone_is_no_good_night) {
   const Ran ran = night("--devices cpu,cuda:63");
   EXPECT_EQ(ran.code, 3) << ran.out << ran.err;
-  EXPECT_EQ(runs(), 2);
+  EXPECT_EQ(runs(), 1) << "what is missing is asked for before anything runs: no record is kept";
   EXPECT_EQ(runs(" --accepted"), 1);
 }
 
