@@ -75,6 +75,10 @@ if(OPBOUND_SANITIZE)
   set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all)
   if(OPBOUND_SANITIZE STREQUAL "THREAD")
     set(sanitizers -fsanitize=thread)
+  elseif(OPBOUND_SANITIZE STREQUAL "ADDRESS")
+    set(sanitizers -fsanitize=address -fno-sanitize-recover=all)
+  elseif(OPBOUND_SANITIZE STREQUAL "UNDEFINED")
+    set(sanitizers -fsanitize=undefined -fno-sanitize-recover=all)
   endif()
   # g++ 12 takes instrumented library code for uninitialised reads.
   target_compile_options(opbound_flags INTERFACE

@@ -1,5 +1,6 @@
 # The target `tidy`: clang-tidy 14 over every source, each one again only when it or a header it
-# includes has changed.
+# includes has changed. With OPBOUND_TIDY_PART=K/N over every N-th of them from the K-th on.
+set(OPBOUND_TIDY_PART "0/1" CACHE STRING "K/N: clang-tidy over every N-th source from the K-th on")
 find_program(OPBOUND_CLANG_TIDY NAMES clang-tidy-14)
 mark_as_advanced(OPBOUND_CLANG_TIDY)
 if(NOT OPBOUND_CLANG_TIDY)
@@ -26,8 +27,17 @@ if(TARGET opbound_faults)  # the tables of all planted faults and public cases b
   list(APPEND tidy_sources ${fault_sources})
 endif()
 
+string(REPLACE "/" ";" part "${OPBOUND_TIDY_PART}")
+list(GET part 0 turn)
+list(GET part 1 turns)
 set(stamps "")
+set(index 0)
 foreach(source IN LISTS tidy_sources)
+  math(EXPR place "${index} % ${turns}")
+  math(EXPR index "${index} + 1")
+  if(NOT place EQUAL turn)
+    continue()
+  endif()
   cmake_path(GET source FILENAME name)
   set(stamp ${PROJECT_BINARY_DIR}/tidy/${name})
   if(stamp IN_LIST stamps)  # a second file of this name, in another folder
