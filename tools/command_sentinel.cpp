@@ -176,7 +176,10 @@ class Sentry {
     if (!policies.empty() && options_.clean_steps > 0) print("\nclean runs\n");
     for (const std::string& policy : policies) {
       if (options_.clean_steps == 0 || InterruptNoted::has_come()) return;
-      const CleanRun c = detection_->examine_clean(policy, options_.clean_steps);
+      // A step of emulated matrix units takes as long as ten others.
+      const bool is_slow = policy.starts_with("emulated") || policy == "tf32";
+      const CleanRun c = detection_->examine_clean(
+          policy, is_slow ? (options_.clean_steps + 9) / 10 : options_.clean_steps);
       clear_line();
       print(fmt::format("{:<23}{} steps, {} alarms{}{}\n", c.policy, c.steps, c.alarms,
                         c.alarms > 0 ? ": " : "", c.first_alarm));
@@ -228,7 +231,9 @@ void add_sentinel(CLI::App& program, Action& chosen) {
   command->add_option("--cap", o->cap, "Steps with a fault; later is not found")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
       ->capture_default_str();
-  command->add_option("--clean-steps", o->clean_steps, "Of each clean run; 0: none")
+  command
+      ->add_option("--clean-steps", o->clean_steps,
+                   "Of each clean run, a tenth with emulated matrix units; 0: none")
       ->check(steps)
       ->capture_default_str();
   command->add_option("--audit", o->audit_every, "Steps from one audit to the next")

@@ -41,6 +41,9 @@ void add_observe_options(CLI::App& command, ObserveOptions& o) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   command.add_flag("--sentinel", o.has_sentinel,
                    "Watch every step: texts, random numbers, weights, norms, what is not finite");
+  command.add_flag("--watch-norms", o.watches_norms,
+                   "With --sentinel: every parameter's norm against its last 50 values; healthy "
+                   "runs have outliers, so that false alarms are more frequent than --alpha says");
   CLI::Option* against =
       command
           .add_option("--against", o.against,
@@ -84,8 +87,8 @@ Observers::Observers(const ObserveOptions& o, const std::string& device, trace::
   if (o.twin > 0) options.head.environment.emplace_back("twin", std::to_string(o.twin));
   tracer_.emplace(std::move(options));
   if (watches)
-    sentinel_.emplace(trace::SentinelOptions{o.against, o.twins, o.alpha, true, on_note}, *tracer_,
-                      audit);
+    sentinel_.emplace(trace::SentinelOptions{o.against, o.twins, o.alpha, o.watches_norms, on_note},
+                      *tracer_, audit);
 }
 
 void Observers::attach(train::TrainOptions& how) {

@@ -22,7 +22,7 @@ struct ObserveOptions {
   std::vector<std::int64_t> bits_of;
   std::vector<std::string> twins;
   double alpha = 1e-3;
-  bool has_sentinel = false;
+  bool has_sentinel = false, watches_norms = false;
 
   bool watches() const { return has_sentinel || !against.empty(); }
 };

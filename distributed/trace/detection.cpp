@@ -25,7 +25,7 @@ bool is_audit(const TraceEvent& e) { return e.check.starts_with("audit: "); }
 /// Which of a result's fields an alarm belongs to.
 std::optional<std::int64_t>& field_of(Detected& d, const TraceEvent& e) {
   if (is_audit(e)) return d.audit;
-  if (e.check == "fingerprint" || e.check == "norm's trend") return d.fingerprint;
+  if (e.check == "fingerprint") return d.fingerprint;
   if (e.check == "loss") return d.loss_to_reference;
   return e.check == "loss's trend" ? d.loss_alone : d.step_check;
 }

@@ -248,11 +248,11 @@ void Sentinel::State::check_reference(std::int64_t step) {
 }
 
 void Sentinel::State::check_trend(const train::StepResult& result) {
-  if (!options.watches_trend || result.is_skipped) return;
+  if (result.is_skipped) return;
   const std::vector<GradientSums>& gradients = tracer.last().gradients;
   std::size_t worst = 0;
   double most = 0;
-  for (std::size_t p = 0; p < gradients.size(); ++p) {
+  for (std::size_t p = 0; options.watches_norms && p < gradients.size(); ++p) {
     const double norm = gradients[p].norm() / result.loss_scale;
     const double excess = norm > 0 ? trends[p].take(std::log10(norm)) : 0;
     if (excess <= most) continue;

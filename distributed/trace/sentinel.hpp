@@ -49,8 +49,8 @@ class Trend {
 struct SentinelOptions {
   std::string reference;           ///< a trace; empty: none
   std::vector<std::string> twins;  ///< of the reference
-  double alpha = 1e-3;  ///< of a false alarm of the reference's and the trend's checks each
-  bool watches_trend = true;
+  double alpha = 1e-3;         ///< of a false alarm of the reference's and the trend's checks each
+  bool watches_norms = false;  ///< the trend of every parameter's norm, beside the loss's
   /// Told what is suspicious in the settings, before the first step.
   std::function<void(const std::string&)> on_note{};
 };
