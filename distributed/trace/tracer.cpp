@@ -210,6 +210,7 @@ void Tracer::State::finish_full() {
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const std::size_t at = p % ranks * parameters.size() + p;
     step.full[p].shares.resize(std::to_integer<std::size_t>(sizes[at]));
+    if (step.full[p].shares.empty()) continue;
     std::memcpy(step.full[p].shares.data(), all.data() + at * sizeof own[0],
                 step.full[p].shares.size() * sizeof(double));
   }
