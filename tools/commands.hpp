@@ -32,5 +32,6 @@ void add_sentinel(CLI::App& program, Action& chosen);
 void add_claims(CLI::App& program, Action& chosen);
 void add_env(CLI::App& program, Action& chosen);
 void add_power(CLI::App& program, Action& chosen);
+void add_serve(CLI::App& program, Action& chosen);
 
 }  // namespace opbound

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "ops/hash.hpp"
-
 namespace opbound::trace {
 
 Tensor copied(train::Machine& machine, const TensorView& view) {
@@ -20,15 +18,6 @@ Tensor copied(train::Machine& machine, const TensorView& view) {
     std::memcpy(tensor.bytes().data() + i * width, extent.data() + view.offset(i) * width,
                 static_cast<std::size_t>(width));
   return tensor;
-}
-
-std::uint64_t hash_of(const Tensor& tensor) {
-  const TensorView view = contiguous_view(tensor.element(), tensor.shape(),
-                                          const_cast<std::byte*>(tensor.bytes().data()));
-  std::uint64_t hash = 0;
-  for (std::int64_t i = 0; i < tensor.count(); ++i)
-    hash += element_hash(i, canonical_bits(view, i));
-  return hash;
 }
 
 }  // namespace opbound::trace

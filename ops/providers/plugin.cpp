@@ -14,10 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using detail::Answer;
-using detail::contains;
 using detail::Description;
-using detail::every_variant;
-using detail::Listed;
 using detail::Outcome;
 using detail::Step;
 
@@ -46,26 +43,7 @@ class Plugin final : public Provider {
 
   std::vector<int> variants(const Op& op, Direction direction, const AttributeBytes& attributes,
                             int variant) const override {
-    const Listed any{&op, true, true, every_variant(op)};
-    const auto row = [&](bool is_backward) -> const Listed* {
-      if (about_.listed.empty()) return &any;
-      for (const Listed& l : about_.listed)
-        if (l.op == &op && (is_backward ? l.backward : l.forward) &&
-            contains(l.allowed(attributes), variant))
-          return &l;
-      return nullptr;
-    };
-    const Listed* forward = direction == Direction::backward_local ? nullptr : row(false);
-    const Listed* backward = direction == Direction::forward ? nullptr : row(true);
-    if (direction != Direction::backward_full) {
-      const Listed* one = direction == Direction::forward ? forward : backward;
-      return one == nullptr ? std::vector<int>{} : one->allowed(attributes);
-    }
-    if (forward == nullptr || backward == nullptr) return {};
-    const std::vector<int> both = forward->allowed(attributes);
-    if (forward == backward) return both;
-    // two kernels that may each be one of several have no bound of one variant for both passes
-    return both.size() == 1 && both == backward->allowed(attributes) ? both : std::vector<int>{};
+    return about_.variants_for(op, direction, attributes, variant);
   }
 
   void run(const Op& op, const Call& call) const override {

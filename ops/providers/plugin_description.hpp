@@ -39,6 +39,10 @@ struct Description {
   /// Throws NotAPlugin for texts that end too soon, a number that is none, and an op, variant,
   /// direction or function that opbound does not know.
   explicit Description(const std::vector<std::string>& texts);
+
+  /// As Provider::variants.
+  std::vector<int> variants_for(const Op& op, Direction direction, const AttributeBytes& attributes,
+                                int variant) const;
 };
 
 }  // namespace opbound::detail
