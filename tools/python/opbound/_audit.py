@@ -1,0 +1,138 @@
+"""The calls of a user's own model, judged on its own tensors."""
+import contextlib
+from ctypes import byref
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from opbound import _aten, _library, _torch
+from opbound._result import Result
+from opbound._trace import layer_of, plain_name
+from opbound._verify import _ask, judged_struct
+
+
+class Audited(Result):
+    """A Result, and how many calls of each name in aten were judged and were not."""
+
+    def __init__(self):
+        super().__init__()
+        self.judged, self.unknown = {}, {}
+
+    def __str__(self):
+        left_out = ", ".join(f"{n} x {name}" for name, n in sorted(self.unknown.items()))
+        return super().__str__() + f"\nno op of opbound's: {left_out or 'none'}"
+
+
+def _count(counts, name):
+    counts[name] = counts.get(name, 0) + 1
+
+
+def _name_of(function):
+    overload = "" if function._overloadname == "default" else "." + function._overloadname
+    return function._schema.name + overload
+
+
+def _storages(value, found):
+    """Where the memory of all tensors in the arguments begins."""
+    if torch.is_tensor(value):
+        with contextlib.suppress(Exception):  # a tensor without memory
+            found.append(value.storage().data_ptr())
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            _storages(one, found)
+    return found
+
+
+class _Judge(TorchDispatchMode):
+    def __init__(self, model, result, options):
+        super().__init__()
+        self.result, self.options = result, options
+        self.calls = 0
+        self.modules = []  # that are in their forward pass, the innermost last
+        self.places = {}   # of memory: the module whose call read or wrote it
+        for name, p in [] if model is None else model.named_parameters():
+            self.places[p.data_ptr()] = plain_name(name).rpartition(".")[0]
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        keywords = keywords or {}
+        out = function(*arguments, **keywords)
+        name = _name_of(function)
+        known = _aten.known_call(name, arguments, keywords, out)
+        if known is None:
+            if name in _aten.ATEN or _computes(out):
+                _count(self.result.unknown, name)
+            return out
+        _count(self.result.judged, name)
+        self._judge(known, self._place(_storages(arguments, []), _storages(out, [])))
+        return out
+
+    def _place(self, read, written):
+        """The module that calls; in the backward pass, the one whose memory it reads."""
+        if self.modules:
+            for memory in read + written:
+                self.places.setdefault(memory, self.modules[-1])
+            return self.modules[-1]
+        return next((self.places[m] for m in read if m in self.places), "")
+
+    def leave(self, *_):
+        """A module's forward pass has ended."""
+        self.modules.pop()
+
+    def _judge(self, known, part):
+        precision = _aten.precision_of(known)
+        _aten.drop_other_statistics(known, precision.split(":")[1])
+        tensors = [_torch.struct_of(name, _torch.on_host(t), role)
+                   for role, named in ((_library.IN, known.inputs), (_library.OUT, known.outputs))
+                   for name, t in named.items()]
+        device = next(iter(known.outputs.values())).device
+        provider = _torch.provider_struct("torch", device)
+        what = judged_struct(known.op, precision, known.direction, known.attributes,
+                             known.variants)
+        choice = _library.CallChoice(
+            certified=int(self.options["certified"]), layer=layer_of(part),
+            seed=self.options["seed"] + self.calls, step=self.options["step"], call=self.calls,
+            part=part.encode())
+        sink = _library.SINK(lambda _, line: self.result.add(line.decode()))
+        self.calls += 1
+        _ask("opbound_judge", byref(what), byref(choice), byref(provider), len(tensors),
+             _library.pointers(tensors), sink, None)
+
+
+def _computes(out):
+    """Does the call give numbers?"""
+    first = out[0] if isinstance(out, (tuple, list)) and out else out
+    return torch.is_tensor(first) and first.is_floating_point()
+
+
+@contextlib.contextmanager
+def audit(model=None, *, certified=False, step=0, seed=1):
+    """While it is open, judges each call of aten that opbound has an op for, forward and backward:
+
+        with opbound.audit(model) as found:
+            model(batch).sum().backward()
+        print(found)
+
+    Gives an `Audited`, which is filled as calls run: `found.require()` raises.
+
+    model      names the place of each call in its records
+    certified  every element; else blocks that `seed` draws, products by random signs too, as an
+               audited step of `opbound train` (distributed/trace/call_judge.hpp)
+    step       for records
+
+    The bound is that of any kernel of the op's known algorithms. Tensors on a device are copied to
+    the host. Raises opbound.Error.
+    """
+    result = Audited()
+    judge = _Judge(model, result, {"certified": certified, "step": step, "seed": seed})
+    hooks = []
+    for name, module in [] if model is None else model.named_modules():
+        place = plain_name(name + ".").rstrip(".") or type(module).__name__
+        hooks.append(module.register_forward_pre_hook(
+            lambda *_, place=place: judge.modules.append(place)))
+        hooks.append(module.register_forward_hook(judge.leave))
+    try:
+        with judge:
+            yield result
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,182 @@
+"""Traces of loops of PyTorch, as `opbound trace` reads them."""
+import array
+import math
+import pathlib
+import sqlite3
+import unittest
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+
+import common
+import opbound
+from opbound import _trace
+
+
+def train(path, steps=4, fault=None, scaler=None, **options):
+    """A loop as a user has it, with a trace."""
+    model = common.new_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    trace = opbound.Trace(path, model, **options)
+    for step, (tokens, targets) in enumerate(common.batches(steps)):
+        optimizer.zero_grad()
+        loss = common.loss_of(model, tokens, targets)
+        (loss if scaler is None else loss * scaler.get_scale()).backward()
+        if fault is not None:
+            fault(step, model)
+        if scaler is None:
+            optimizer.step()
+        else:
+            scaler.step(optimizer)
+        trace.step(loss, optimizer, scaler=scaler, batch=(tokens, targets), tokens=tokens.numel())
+    trace.close()
+    return model
+
+
+class Scaler:
+    """What a GradScaler is to Trace: torch 1.13 has none for CPUs."""
+
+    def __init__(self, scale):
+        self.scale, self._per_optimizer_states = scale, {}
+
+    def get_scale(self):
+        return self.scale
+
+    def is_enabled(self):
+        return True
+
+    def step(self, optimizer):
+        found = 0.0
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                p.grad.mul_(1 / self.scale)
+                found += float(not torch.isfinite(p.grad).all())
+        self._per_optimizer_states[id(optimizer)] = {
+            "found_inf_per_device": {torch.device("cpu"): torch.tensor(found)}}
+        if not found:
+            optimizer.step()
+
+
+def rows(path, sql):
+    with sqlite3.connect(path) as database:
+        return database.execute(sql).fetchall()
+
+
+GRADIENTS = ("SELECT step, name, count, nonfinite, sum, square, hash, sketch FROM gradient JOIN "
+             "parameter ON id = parameter ORDER BY step, id")
+
+
+class TraceTest(unittest.TestCase):
+    def setUp(self):
+        self._folder = common.folder()
+        self.addCleanup(self._folder.cleanup)
+        self.path = lambda name: str(pathlib.Path(self._folder.name) / name)
+
+    def test_sums_are_those_of_the_gradient(self):
+        g = torch.tensor([1.5, -2.0, 0.25, math.inf, 4.0])
+        sums = _trace._sums_of("w", g, 0)
+        self.assertEqual((sums.count, sums.nonfinite), (5, 1))
+        self.assertEqual((sums.sum, sums.square), (3.75, 22.3125))
+        self.assertEqual(sorted(abs(s) for s in sums.sketch if s), [0.25, 1.5, 2.0, 4.0])
+        apart = _trace._sums_of("w", g[2:], 2, _trace._sums_of("w", g[:2], 0))
+        self.assertEqual((apart.hash, list(apart.sketch)), (sums.hash, list(sums.sketch)))
+
+    def test_a_loop_is_written_whole(self):
+        model = train(self.path("a.trace"), full_every=2)
+        names = [name for name, in rows(self.path("a.trace"), "SELECT name FROM parameter")]
+        self.assertEqual(sorted(names), sorted(n for n, _ in model.named_parameters()))
+        self.assertIn(("blocks.1.up.weight", "matmul", 1, "32, 16"),
+                      rows(self.path("a.trace"), "SELECT name, op, layer, shape FROM parameter"))
+        self.assertEqual(len(rows(self.path("a.trace"), GRADIENTS)), 4 * len(names))
+        self.assertEqual(rows(self.path("a.trace"), "SELECT DISTINCT step FROM full"), [(0,), (2,)])
+        for ratio, lost in rows(self.path("a.trace"),
+                                "SELECT update_to_weight, lost_updates FROM full JOIN parameter ON "
+                                "id = parameter WHERE name = 'head.weight'"):
+            self.assertGreater(ratio, 0)  # each weight moves: AdamW's step is lr at first
+            self.assertEqual(lost, 0)
+        code, text = common.opbound("trace", "show", self.path("a.trace"))
+        self.assertEqual(code, 0, text)
+        self.assertIn(f"pytorch {torch.__version__}", text)
+
+    def test_equal_runs_have_equal_bits(self):
+        train(self.path("a.trace"))
+        train(self.path("b.trace"))
+        self.assertEqual(rows(self.path("a.trace"), GRADIENTS), rows(self.path("b.trace"), GRADIENTS))
+        code, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
+        self.assertEqual(code, 0, text)
+
+    def test_the_first_gradient_that_differs_is_named(self):
+        def fault(step, model):
+            if step == 2:
+                model.blocks[1].down.weight.grad.mul_(1 + 2 ** -20)
+        train(self.path("a.trace"))
+        train(self.path("b.trace"), fault=fault)
+        a, b = (rows(self.path(n), GRADIENTS) for n in ("a.trace", "b.trace"))
+        first = next(x for x, y in zip(a, b) if x != y)
+        self.assertEqual(first[:2], (2, "blocks.1.down.weight"))
+        _, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
+        self.assertIn("blocks.1.down.weight", text)
+
+    def test_a_scale_that_is_a_power_of_two_changes_nothing(self):
+        train(self.path("a.trace"))
+        train(self.path("b.trace"), scaler=Scaler(2.0 ** 10))
+        self.assertEqual(rows(self.path("a.trace"), GRADIENTS), rows(self.path("b.trace"), GRADIENTS))
+        self.assertEqual(rows(self.path("b.trace"), "SELECT DISTINCT loss_scale, skipped FROM step"),
+                         [(1024.0, 0)])
+
+    def test_a_skipped_step_is_told(self):
+        def overflow(step, model):
+            if step == 1:
+                model.head.weight.grad[0, 0] = math.inf
+        train(self.path("a.trace"), fault=overflow, scaler=Scaler(2.0), steps=3)
+        self.assertEqual(rows(self.path("a.trace"), "SELECT step FROM step WHERE skipped"), [(1,)])
+        self.assertEqual(rows(self.path("a.trace"), "SELECT step, nonfinite, name FROM gradient JOIN "
+                              "parameter ON id = parameter WHERE nonfinite"),
+                         [(1, 1, "head.weight")])
+
+    def test_a_run_goes_on(self):
+        train(self.path("a.trace"), steps=2)
+        with self.assertRaisesRegex(opbound.Error, "there is a file already"):
+            train(self.path("a.trace"))
+        train(self.path("a.trace"), steps=1, resume=True)
+        self.assertEqual(rows(self.path("a.trace"), "SELECT step FROM step"), [(0,), (1,), (2,)])
+
+    def test_misuse_is_one_line(self):
+        model = common.new_model()
+        trace = opbound.Trace(self.path("a.trace"), model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with self.assertRaisesRegex(opbound.Error, "before gradients are set to zero"):
+            trace.step(torch.tensor(1.0), optimizer)
+        common.loss_of(model, *common.batches(1)[0]).backward()
+        with self.assertRaisesRegex(opbound.Error, "between scaler.step"):
+            trace.step(torch.tensor(1.0), optimizer, scaler=Scaler(2.0))
+        with self.assertRaisesRegex(opbound.Error, "a multiple of it"):
+            opbound.Trace(self.path("b.trace"), model, every=3, full_every=4)
+
+    def test_shards_add_up_to_the_whole(self):
+        if not hasattr(dist, "ProcessGroupGloo"):
+            self.skipTest("torch.distributed without gloo")
+        whole = torch.arange(4 * 16384, dtype=torch.float32).sin()
+        one = _trace._sums_of("w", whole, 0)
+        torch.multiprocessing.spawn(_shard, (self.path("r.trace"), self.path("store")), nprocs=2)
+        found = rows(self.path("r.trace"), GRADIENTS)
+        self.assertEqual(found[0][1:4], ("w", 4 * 16384, 0))
+        self.assertEqual(found[0][6], one.hash - 2 ** 64 if one.hash >= 2 ** 63 else one.hash)
+        # cut where blocks end, so in one order of additions
+        self.assertEqual(array.array("d", found[0][7]).tolist(), list(one.sketch))
+        self.assertEqual(rows(self.path("r.trace"), "SELECT value FROM head WHERE key = 'ranks'"),
+                         [("2",)])
+
+
+def _shard(rank, path, store):
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    module = torch.nn.Module()
+    module.w = torch.nn.Parameter(torch.zeros(2 * 16384))
+    whole = torch.arange(4 * 16384, dtype=torch.float32).sin()
+    module.w.grad = whole[rank * 2 * 16384:(rank + 1) * 2 * 16384].clone()
+    trace = opbound.Trace(path, module, shards={"w": ((4, 16384), rank * 2 * 16384)})
+    trace.step(torch.tensor(1.0))
+    trace.close()
+
+
