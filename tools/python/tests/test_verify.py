@@ -1,0 +1,121 @@
+"""Callables of torch's tensors over the suites of their ops; each fault has its control."""
+import pathlib
+import unittest
+
+import torch
+
+import common
+import opbound
+
+
+def softmax(x):
+    return torch.softmax(x, -1)
+
+
+def softmax_without_maximum(x):
+    e = x.exp()
+    return e / e.sum(-1, keepdim=True)
+
+
+def softmax_in_bf16(x):
+    return torch.softmax(x.bfloat16(), -1).float()
+
+
+class SoftmaxWithWrongGradient(torch.autograd.Function):
+    """Its backward pass forgets the sum."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.softmax(x, -1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        return ctx.saved_tensors[0] * dy
+
+
+def layer_norm(x, gamma, beta, *, eps):
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], gamma, beta, eps)
+
+
+class VerifyTest(unittest.TestCase):
+    def test_a_right_kernel_is_within_its_bound(self):
+        result = opbound.assert_within(softmax, "softmax", "fp32")
+        self.assertEqual(set(result.counts), {"within"})
+        self.assertGreater(result.checked, 10000)
+        self.assertEqual(result.records[0]["provider"], "softmax")
+        self.assertIn("torch threads", result.records[0]["environment"])
+        self.assertLessEqual(float(result.worst["ratio"]), 1)
+
+    def test_faults_are_found(self):
+        for fault in (softmax_without_maximum, softmax_in_bf16):
+            with self.assertRaises(opbound.Finding) as raised:
+                opbound.assert_within(fault, "softmax", "fp32")
+            result = raised.exception.result
+            self.assertGreater(result.counts["exceeds"], 0, fault.__name__)
+            self.assertIn("exceeds: softmax y forward fp32", str(raised.exception))
+
+    def test_gradients_through_autograd(self):
+        right = opbound.verify(softmax, "softmax", "fp32", "backward")
+        self.assertTrue(right.passed, str(right))
+        self.assertEqual({r["part"] for r in right.records}, {"dx"})
+        wrong = opbound.verify(SoftmaxWithWrongGradient.apply, "softmax", "fp32", "backward")
+        self.assertGreater(wrong.counts["exceeds"], 0)
+
+    def test_a_backward_pass_of_its_own(self):
+        def backward(y, dy):
+            return y * (dy - (y * dy).sum(-1, keepdim=True))
+        self.assertTrue(opbound.verify(backward, "softmax", "fp32", "backward_local").passed)
+        self.assertFalse(opbound.verify(lambda y, dy: y * dy, "softmax", "fp32",
+                                        "backward_local").passed)
+
+    def test_attributes(self):
+        log = opbound.verify(lambda x: torch.log_softmax(x, -1), "softmax", "fp32", log=True)
+        self.assertTrue(log.passed, str(log))
+        self.assertEqual({r["attributes"]["log"] for r in log.records}, {True})
+        free = opbound.verify(layer_norm, "layer_norm", "fp32")
+        self.assertTrue(free.passed, str(free))
+        self.assertGreater(len({r["attributes"]["eps"] for r in free.records}), 1)
+        self.assertEqual({r["part"] for r in free.records}, {"y"})
+
+    def test_what_a_callable_raises_is_a_record(self):
+        def broken(x):
+            raise ValueError("no such shape")
+
+        def absent(x):
+            raise NotImplementedError("only on Hopper")
+        failed = opbound.verify(broken, "gelu", "fp32")
+        self.assertEqual(set(failed.counts), {"failed"})
+        self.assertIn("ValueError: no such shape", failed.records[0]["reason"])
+        skipped = opbound.verify(absent, "gelu", "fp32")
+        self.assertEqual(set(skipped.counts), {"skipped"})
+        self.assertFalse(skipped.passed)  # nothing was judged
+        wrong = opbound.verify(lambda x: x.double(), "gelu", "fp32")
+        self.assertIn("y is torch.float64, expected torch.float32", wrong.records[0]["reason"])
+
+    def test_misuse_is_one_line(self):
+        for words, text in ((("sofmax", "fp32"), "unknown op 'sofmax'"),
+                            (("softmax", "fp31"), "'fp31'"),
+                            (("softmax", "fp32", "sideways"), "expected one of forward")):
+            with self.assertRaisesRegex(opbound.Error, text) as raised:
+                opbound.verify(softmax, *words)
+            self.assertNotIn("\n", str(raised.exception))
+        with self.assertRaisesRegex(opbound.Error, "unknown attribute 'lag'"):
+            opbound.verify(softmax, "softmax", lag=True)
+        with self.assertRaisesRegex(opbound.Error, "unknown"):
+            opbound.verify(softmax, "softmax", variant="divison")
+        self.assertTrue(opbound.verify(softmax, "softmax").passed)  # the session goes on
+
+    def test_records_are_kept(self):
+        with common.folder() as folder:
+            path = pathlib.Path(folder) / "softmax.jsonl"
+            result = opbound.verify(softmax, "softmax")
+            result.save(path)
+            code, text = common.opbound("table", str(path))
+            self.assertEqual(code, 0, text)
+            self.assertIn(f"within {len(result.records)}", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
