@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "ops/provider.h"
 #include "ops/providers/plugin.hpp"
 #include "ops/providers/plugin_request.hpp"
 #include "reports/error.hpp"

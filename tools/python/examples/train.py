@@ -46,7 +46,8 @@ class Block(torch.nn.Module):
 
     def forward(self, x):
         x = x + self.attention(self.norm_1(x))
-        return x + self.down(torch.nn.functional.gelu(self.up(self.norm_2(x))))
+        hidden = torch.nn.functional.gelu(self.up(self.norm_2(x)), approximate="tanh")
+        return x + self.down(hidden)
 
 
 class Model(torch.nn.Module):

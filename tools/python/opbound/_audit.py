@@ -43,40 +43,51 @@ def _storages(value, found):
     return found
 
 
-class _Judge(TorchDispatchMode):
-    def __init__(self, model, result, options):
-        super().__init__()
-        self.result, self.options = result, options
-        self.calls = 0
+class _Places:
+    """Whose call it is: in a forward pass, the innermost module's; in the backward pass, that of the
+    forward call of the same op that read or wrote the memory which is read now."""
+
+    def __init__(self, model):
         self.modules = []  # that are in their forward pass, the innermost last
-        self.places = {}   # of memory: the module whose call read or wrote it
+        self._of_parameter, self._of_memory = {}, {}
         for name, p in [] if model is None else model.named_parameters():
-            self.places[p.data_ptr()] = plain_name(name).rpartition(".")[0]
+            self._of_parameter[p.data_ptr()] = plain_name(name).rpartition(".")[0]
+
+    def note(self, read, written):
+        """New memory of the backward pass: what lay there in the forward pass is gone."""
+        for memory in [] if self.modules else set(written) - set(read):
+            self._of_memory.pop(memory, None)
+
+    def find(self, op, read, written):
+        if self.modules:
+            for memory in read + written:
+                self._of_memory.setdefault(memory, {})[op] = self.modules[-1]
+            return self.modules[-1]
+        for memory in read:
+            if memory in self._of_parameter:
+                return self._of_parameter[memory]
+        return next((self._of_memory[m][op] for m in read if op in self._of_memory.get(m, {})), "")
+
+
+class _Judge(TorchDispatchMode):
+    def __init__(self, places, result, options):
+        super().__init__()
+        self.places, self.result, self.options = places, result, options
+        self.calls = 0
 
     def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
         keywords = keywords or {}
         out = function(*arguments, **keywords)
         name = _name_of(function)
+        read, written = _storages(arguments, []), _storages(out, [])
+        self.places.note(read, written)
         known = _aten.known_call(name, arguments, keywords, out)
-        if known is None:
-            if name in _aten.ATEN or _computes(out):
-                _count(self.result.unknown, name)
-            return out
-        _count(self.result.judged, name)
-        self._judge(known, self._place(_storages(arguments, []), _storages(out, [])))
+        if known is not None:
+            _count(self.result.judged, name)
+            self._judge(known, self.places.find(known.op, read, written))
+        elif _computes(out) and not set(written) & set(read):
+            _count(self.result.unknown, name)
         return out
-
-    def _place(self, read, written):
-        """The module that calls; in the backward pass, the one whose memory it reads."""
-        if self.modules:
-            for memory in read + written:
-                self.places.setdefault(memory, self.modules[-1])
-            return self.modules[-1]
-        return next((self.places[m] for m in read if m in self.places), "")
-
-    def leave(self, *_):
-        """A module's forward pass has ended."""
-        self.modules.pop()
 
     def _judge(self, known, part):
         precision = _aten.precision_of(known)
@@ -96,6 +107,10 @@ class _Judge(TorchDispatchMode):
         self.calls += 1
         _ask("opbound_judge", byref(what), byref(choice), byref(provider), len(tensors),
              _library.pointers(tensors), sink, None)
+
+
+def _forget(_):
+    """A hook that gives something puts it in the output's place."""
 
 
 def _computes(out):
@@ -123,13 +138,14 @@ def audit(model=None, *, certified=False, step=0, seed=1):
     the host. Raises opbound.Error.
     """
     result = Audited()
-    judge = _Judge(model, result, {"certified": certified, "step": step, "seed": seed})
+    places = _Places(model)
+    judge = _Judge(places, result, {"certified": certified, "step": step, "seed": seed})
     hooks = []
     for name, module in [] if model is None else model.named_modules():
         place = plain_name(name + ".").rstrip(".") or type(module).__name__
         hooks.append(module.register_forward_pre_hook(
-            lambda *_, place=place: judge.modules.append(place)))
-        hooks.append(module.register_forward_hook(judge.leave))
+            lambda *_, place=place: places.modules.append(place)))
+        hooks.append(module.register_forward_hook(lambda *_: _forget(places.modules.pop())))
     try:
         with judge:
             yield result

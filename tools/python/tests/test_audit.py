@@ -35,7 +35,7 @@ def audited(fault=None, **options):
 # The name in aten, what is done to its output, and op and direction of the record that finds it.
 FAULTS = {
     "gelu off by 2^-12": ("aten::gelu", lambda y: y * (1 + 2 ** -12), ("gelu", "forward")),
-    "gelu's gradient of the tanh form": (
+    "gelu's gradient with an offset": (
         "aten::gelu_backward", lambda dx: dx + 2 ** -14, ("gelu", "backward_local")),
     "layer norm stored in bf16": (
         "aten::native_layer_norm", lambda out: (out[0].bfloat16().float(), *out[1:]),
@@ -46,7 +46,7 @@ FAULTS = {
     "a product in bf16": ("aten::addmm", lambda d: d.bfloat16().float(), ("matmul", "forward")),
     "log softmax off by 2^-12": ("aten::_log_softmax", lambda y: y - 2 ** -12,
                                  ("softmax", "forward")),
-    "rows of the table": ("aten::embedding", lambda y: y.roll(1, 0), ("embedding", "forward")),
+    "rows of the table": ("aten::embedding", lambda y: y.roll(1, 1), ("embedding", "forward")),
 }
 
 
