@@ -172,6 +172,7 @@ int opbound_verify(opbound_session* session, const opbound_judged* what,
     request["suite"] = text_of(c.suite);
     request["tier"] = c.tier == nullptr ? "quick" : c.tier;
     request["only"] = text_of(c.only);
+    request["allow_vacuous"] = text_of(c.allow_vacuous);
     request["free"] = list_of(c.free, c.free_count, "free");
     request["provider"] = provider_of(kernel);
     session->ask(request, &kernel, sink, user);

@@ -150,6 +150,7 @@ typedef struct opbound_suite_choice {
   size_t free_count; /* attributes that may have any value; others that are not given have their
                         defaults */
   const char* const* free;
+  const char* allow_vacuous; /* why a bound that says nothing is no finding; NULL: it is one */
 } opbound_suite_choice;
 OPBOUND_EXPORT int opbound_verify(opbound_session* session, const opbound_judged* what,
                                   const opbound_suite_choice* choice,

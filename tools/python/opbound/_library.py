@@ -122,7 +122,8 @@ class Judged(Struct):
 
 class SuiteChoice(Struct):
     _fields_ = [("struct_size", c_size_t), ("suite", c_char_p), ("tier", c_char_p),
-                ("only", c_char_p), ("free_count", c_size_t), ("free", POINTER(c_char_p))]
+                ("only", c_char_p), ("free_count", c_size_t), ("free", POINTER(c_char_p)),
+                ("allow_vacuous", c_char_p)]
 
 
 class CallChoice(Struct):

@@ -133,7 +133,7 @@ def _write(name, tensor, struct):
 
 
 def verify(fn, op, precision="fp32", direction="forward", *, variant=None, tier="quick", case="",
-           device="cpu", functions=None, suite=None, name=None, **attributes):
+           device="cpu", functions=None, suite=None, name=None, allow_vacuous=None, **attributes):
     """Judges a callable over the whole suite of an op; gives a Result.
 
     fn          called with the op's inputs as torch's tensors, in the order of `opbound list OP`;
@@ -147,6 +147,7 @@ def verify(fn, op, precision="fp32", direction="forward", *, variant=None, tier=
     case        only cases whose name or description contains this
     device      where fn computes: its tensors are there
     functions   [("exp", 2.0), ...]: what fn's functions err by, in ulp; else as torch's do
+    allow_vacuous  a reason why a bound that is so wide that it says nothing is no finding
     attributes  of the op, by name; those that are not given have their defaults, but keyword-only
                 parameters of fn without a default get every value that the suite has
 
@@ -164,7 +165,8 @@ def verify(fn, op, precision="fp32", direction="forward", *, variant=None, tier=
     what = judged_struct(op, precision, DIRECTIONS[direction], attributes)
     choice = _library.SuiteChoice(
         suite=str(suite).encode() if suite else None, tier=tier.encode(), only=case.encode(),
-        free_count=len(free), free=_library.texts(free))
+        free_count=len(free), free=_library.texts(free),
+        allow_vacuous=allow_vacuous.encode() if allow_vacuous else None)
     result = Result()
     sink = _library.SINK(lambda _, line: result.add(line.decode()))
     _ask("opbound_verify", byref(what), byref(choice), byref(provider), sink, None)

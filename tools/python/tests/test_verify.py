@@ -77,6 +77,10 @@ class VerifyTest(unittest.TestCase):
         self.assertTrue(log.passed, str(log))
         self.assertEqual({r["attributes"]["log"] for r in log.records}, {True})
         free = opbound.verify(layer_norm, "layer_norm", "fp32", variant="two_pass")
+        self.assertEqual(set(free.counts), {"within", "vacuous"}, str(free))
+        self.assertFalse(free.passed)
+        free = opbound.verify(layer_norm, "layer_norm", "fp32", variant="two_pass",
+                              allow_vacuous="any order of sums, mean 1e5 sigma")
         self.assertTrue(free.passed, str(free))
         self.assertGreater(len({r["attributes"]["eps"] for r in free.records}), 1)
         self.assertEqual({r["part"] for r in free.records}, {"y"})
