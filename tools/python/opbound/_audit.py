@@ -44,8 +44,8 @@ def _storages(value, found):
 
 
 class _Places:
-    """Whose call it is: in a forward pass, the innermost module's; in the backward pass, that of the
-    forward call of the same op that read or wrote the memory which is read now."""
+    """Whose call it is: in a forward pass, the innermost module's; in the backward pass, that of
+    the forward call of the same op that read or wrote the memory which is read now."""
 
     def __init__(self, model):
         self.modules = []  # that are in their forward pass, the innermost last

@@ -40,7 +40,7 @@ def judged_struct(op, precision, direction, attributes, variants=()):
 
 
 def _named(outputs, names):
-    """What the callable gave, by the op's names: a tensor, several in the op's order, or by name."""
+    """What the callable gave, by the op's names: one tensor, several in their order, or named."""
     if isinstance(outputs, dict):
         unknown = set(outputs) - set(names)
         if unknown:

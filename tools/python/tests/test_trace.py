@@ -102,7 +102,8 @@ class TraceTest(unittest.TestCase):
     def test_equal_runs_have_equal_bits(self):
         train(self.path("a.trace"))
         train(self.path("b.trace"))
-        self.assertEqual(rows(self.path("a.trace"), GRADIENTS), rows(self.path("b.trace"), GRADIENTS))
+        self.assertEqual(rows(self.path("a.trace"), GRADIENTS),
+                         rows(self.path("b.trace"), GRADIENTS))
         code, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
         self.assertEqual(code, 0, text)
 
@@ -121,8 +122,10 @@ class TraceTest(unittest.TestCase):
     def test_a_scale_that_is_a_power_of_two_changes_nothing(self):
         train(self.path("a.trace"))
         train(self.path("b.trace"), scaler=Scaler(2.0 ** 10))
-        self.assertEqual(rows(self.path("a.trace"), GRADIENTS), rows(self.path("b.trace"), GRADIENTS))
-        self.assertEqual(rows(self.path("b.trace"), "SELECT DISTINCT loss_scale, skipped FROM step"),
+        self.assertEqual(rows(self.path("a.trace"), GRADIENTS),
+                         rows(self.path("b.trace"), GRADIENTS))
+        self.assertEqual(rows(self.path("b.trace"),
+                              "SELECT DISTINCT loss_scale, skipped FROM step"),
                          [(1024.0, 0)])
 
     def test_a_skipped_step_is_told(self):
