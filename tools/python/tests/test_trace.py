@@ -134,8 +134,8 @@ class TraceTest(unittest.TestCase):
                 model.head.weight.grad[0, 0] = math.inf
         train(self.path("a.trace"), fault=overflow, scaler=Scaler(2.0), steps=3)
         self.assertEqual(rows(self.path("a.trace"), "SELECT step FROM step WHERE skipped"), [(1,)])
-        self.assertEqual(rows(self.path("a.trace"), "SELECT step, nonfinite, name FROM gradient JOIN "
-                              "parameter ON id = parameter WHERE nonfinite"),
+        self.assertEqual(rows(self.path("a.trace"), "SELECT step, nonfinite, name FROM gradient "
+                              "JOIN parameter ON id = parameter WHERE nonfinite"),
                          [(1, 1, "head.weight")])
 
     def test_a_run_goes_on(self):
