@@ -14,16 +14,16 @@ constexpr std::string_view arrow = "\u2192", times = "\u00d7";
 
 constexpr std::string_view style = R"css(
 :root { --old: #9aa3af;
-  --contract-broken: #c1121f; --worse: #d97706; --better: #15803d; --same-error: #2563eb;
-  --same-bits: #9aa3af; --only-in-old: #7c3aed; --only-in-new: #7c3aed; --skipped: #9aa3af; }
+  --contract-broken: #c1121f; --worse: #b45309; --better: #15803d; --same-error: #2563eb;
+  --same-bits: #6b7280; --only-in-old: #7c3aed; --only-in-new: #7c3aed; --skipped: #6b7280; }
 @media (prefers-color-scheme: dark) {
   :root { --old: #6b7280;
     --contract-broken: #ff6b6b; --worse: #fbbf24; --better: #4ade80; --same-error: #7aa2ff;
-    --same-bits: #6b7280; --only-in-old: #b794f6; --only-in-new: #b794f6; --skipped: #6b7280; } }
+    --same-bits: #9aa3af; --only-in-old: #b794f6; --only-in-new: #b794f6; --skipped: #9aa3af; } }
 .tiles { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1.5rem 0; }
 .tile { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem 1rem; }
 .tile b { display: block; font-size: 1.6rem; line-height: 1.2; color: var(--change); }
-.none { opacity: .45; }
+.tile.none, .tile.none b { color: var(--faint); }
 table { border-collapse: collapse; font-size: .85rem; }
 th { text-align: left; font-weight: 600; color: var(--faint); position: sticky; top: 0;
   background: var(--paper); }
@@ -60,7 +60,7 @@ std::string numbers(const ComparedCheck& check) {
 
 std::string titles(std::initializer_list<const char*> words) {
   std::string text = "<table>\n<tr>";
-  for (const char* word : words) text.append("<th>").append(word).append("</th>");
+  for (const char* word : words) text.append("<th scope=\"col\">").append(word).append("</th>");
   return text + "</tr>\n";
 }
 
@@ -109,8 +109,7 @@ std::string findings_text(const Comparison& comparison, const VaryingAttributes&
               "</td>" + cell(detail::verdict_change(c, arrow), "v") + numbers(c) + "</tr>\n";
     }
   if (count == 0) return "";
-  std::string text = "<h2>Checks that are broken or worse</h2>\n" +
-                     titles({"change", "by", "op", "direction", "precision", "check", "verdict",
+  std::string text = titles({"change", "by", "op", "direction", "precision", "check", "verdict",
                              "max ulp", "ratio", "bias ulp"}) +
                      rows + "</table>\n";
   if (count > most)
@@ -138,23 +137,35 @@ std::string head(const Comparison& comparison) {
 
 }  // namespace
 
-std::string compare_page(const Comparison& comparison) {
+std::string_view detail::compare_style() { return style; }
+
+std::string detail::compare_body(const Comparison& comparison, std::string_view heading) {
   const std::vector<CompareRow> rows = rows_of(comparison, false);
   std::vector<const CompareRow*> changed, same;
   for (const CompareRow& row : rows) (row.is_changed() ? changed : same).push_back(&row);
   const VaryingAttributes attributes = detail::attributes_of(comparison);
-  std::string text = head(comparison) + tiles(comparison);
+  const auto titled = [&](const std::string& title) {
+    return "<" + std::string(heading) + ">" + title + "</" + std::string(heading) + ">\n";
+  };
+  std::string text = tiles(comparison);
   text +=
-      "<h2>Largest error of each check</h2>\n<p class=\"faint\">In ulp of the output format, old "
+      titled("Largest error of each check") +
+      "<p class=\"faint\">In ulp of the output format, old "
       "to the right, new upwards: above the diagonal errors grew. A point stands for all checks "
       "of one colour that fall on it; it names one of them.</p>\n" +
-      detail::scatter_of(comparison) + findings_text(comparison, attributes);
+      detail::scatter_of(comparison);
+  const std::string findings = findings_text(comparison, attributes);
+  if (!findings.empty()) text += titled("Checks that are broken or worse") + findings;
   if (!changed.empty())
-    text += "<h2>By op, direction and precision</h2>\n" + rows_text(changed, attributes);
+    text += titled("By op, direction and precision") + rows_text(changed, attributes);
   if (!same.empty())
     text += "<details><summary>" + std::to_string(same.size()) +
             " rows without a change</summary>\n" + rows_text(same, attributes) + "</details>\n";
-  return text + "<p class=\"faint\">" + html_text(last_line(comparison)) + "</p>\n" + page_end();
+  return text + "<p class=\"faint\">" + html_text(last_line(comparison)) + "</p>\n";
+}
+
+std::string compare_page(const Comparison& comparison) {
+  return head(comparison) + detail::compare_body(comparison, "h2") + page_end();
 }
 
 }  // namespace opbound

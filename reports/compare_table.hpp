@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/compare.hpp"
@@ -57,6 +58,10 @@ std::string number_text(const ComparedCheck& check, std::optional<double> Record
 std::string verdict_change(const ComparedCheck& check, std::string_view arrow);
 /// "y erfc 64x1000 normal": the check within its row.
 std::string place_text(const Record& record, const std::string& attributes, std::string_view times);
+/// The page without its head and end, for another page that has these styles; its parts have
+/// headings of this level, "h2".
+std::string compare_body(const Comparison& comparison, std::string_view heading);
+std::string_view compare_style();
 /// Which attributes tell the checks of an op apart.
 VaryingAttributes attributes_of(const Comparison& comparison);
 }  // namespace detail

@@ -33,5 +33,6 @@ void add_claims(CLI::App& program, Action& chosen);
 void add_env(CLI::App& program, Action& chosen);
 void add_power(CLI::App& program, Action& chosen);
 void add_serve(CLI::App& program, Action& chosen);
+void add_report(CLI::App& program, Action& chosen);
 
 }  // namespace opbound

@@ -98,6 +98,7 @@ int run_program(int argc, char** argv) {
   opbound::add_env(program, chosen);
   opbound::add_power(program, chosen);
   opbound::add_serve(program, chosen);
+  opbound::add_report(program, chosen);
   program.footer(footer);  // of the program, not of its commands, which inherit what is there
   try {
     program.parse(argc, argv);

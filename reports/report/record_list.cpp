@@ -1,0 +1,220 @@
+#include "reports/report/record_list.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "reports/page.hpp"
+#include "reports/record_words.hpp"
+#include "reports/report/html.hpp"
+#include "reports/report/plot.hpp"
+#include "reports/standing.hpp"
+#include "reports/text.hpp"
+
+namespace opbound::report {
+namespace {
+
+constexpr std::string_view times = "\u00d7";
+
+/// All that tells two rows apart, as in the error table; an audit's records are rows of their own.
+auto identity(const Record& r) {
+  return std::tuple(r.op, r.direction, r.precision, r.part, r.variant, r.kind, r.provider,
+                    r.provider_version, r.contract, r.device, r.ranks, r.schedule,
+                    r.in_situ.has_value());
+}
+
+bool is_worse(const Record& a, const Record& b) {
+  const auto key = [](const Record& r) {
+    return std::tuple(standing(r), -r.ratio.value_or(-1), -r.error_ulp_max.value_or(-1));
+  };
+  return key(a) < key(b);
+}
+
+std::string verdict_text(const Record& r) {
+  return std::string(name_of(r.verdict)) + (is_allowed(r) ? "*" : "");
+}
+
+std::string_view verdict_kind(const Record& r) {
+  if (makes_run_fail(r)) return "fail";
+  return r.verdict == Verdict::within ? "pass" : "";
+}
+
+std::string number(const std::optional<double>& x) { return x ? legible(*x) : "n/a"; }
+
+std::string or_none(const std::string& text) { return text.empty() ? "none" : text; }
+
+std::string place_text(const Record& r) {
+  std::string text = shape_text(r, times);
+  if (!r.inputs.input.empty()) text += (text.empty() ? "" : " ") + r.inputs.input;
+  if (r.in_situ)
+    text += " step " + std::to_string(r.in_situ->step) + " rank " +
+            std::to_string(r.in_situ->rank) + " layer " + std::to_string(r.in_situ->layer) +
+            " call " + std::to_string(r.in_situ->call);
+  return text;
+}
+
+std::string worst_text(const Record& r) {
+  if (!r.worst) return "n/a";
+  std::string text = "element " + std::to_string(r.worst->index);
+  for (const auto& [name, value] : r.worst->input) text += ", " + name + " " + shortest(value);
+  return text + ": got " + shortest(r.worst->got) + ", exact " + shortest(r.worst->low) +
+         (r.worst->low == r.worst->high ? "" : " to " + shortest(r.worst->high)) + ", bound " +
+         legible(r.worst->bound);
+}
+
+/// One op's error table; each row leads to its worst record.
+std::string rows_html(const RecordList& list, const std::string& op,
+                      const std::vector<RecordRow>& rows) {
+  HtmlTable table(op + ": the worst case of each row",
+                  {"part", "direction", "variant", "precision", "worst case", "cases", "provider",
+                   "device", "verdict", "ratio", "acceptable max", "max ulp", "bias ulp",
+                   "bound source", "elements", "elements by error"});
+  for (const RecordRow& row : rows) {
+    const Record& r = *row.worst;
+    UlpHistogram::Counts counts{};
+    for (const Record* one : row.records)
+      for (std::size_t i = 0; i < one->ulp_histogram.counts.size() && i < counts.size(); ++i)
+        counts[i] += one->ulp_histogram.counts[i];
+    const std::string histogram = histogram_plot(counts);
+    table.row({words(or_none(r.part)),
+               words(direction_text(r.direction, false)),
+               words(or_none(r.variant)),
+               words(r.precision),
+               {list.link(r, or_none(place_text(r)))},
+               figure(std::to_string(row.records.size())),
+               words(or_none(r.provider)),
+               words(or_none(r.device)),
+               words(verdict_text(r), verdict_kind(r)),
+               figure(number(r.ratio)),
+               figure(number(r.acceptable_max)),
+               figure(number(r.error_ulp_max)),
+               figure(number(r.bias_ulp)),
+               words(or_none(r.bound_source)),
+               figure(legible(row.checked)),
+               {histogram.empty() ? "not counted" : histogram}});
+  }
+  return table.html();
+}
+
+/// The records of an op that are listed, each with its anchor.
+std::string records_html(const RecordList& list, const std::string& op,
+                         const std::vector<RecordRow>& rows, std::size_t& count) {
+  HtmlTable table(op + ": records", {"check", "attributes", "case", "seed", "verdict", "ratio",
+                                     "max ulp", "elements", "worst element", "reason"});
+  for (const RecordRow& row : rows)
+    for (const Record* r : row.records) {
+      if (!list.is_listed(*r)) continue;
+      ++count;
+      const std::string reason = is_allowed(*r) ? "allowed: " + r->allowed_vacuous : r->reason;
+      table.row({words(or_none(r->part) + " " + direction_text(r->direction, false) + " " +
+                       r->variant + " " + r->precision + " " + r->provider + " " + r->device),
+                 words(or_none(attributes_text(r->attributes))), words(or_none(place_text(*r))),
+                 figure(r->inputs.seed ? std::to_string(*r->inputs.seed) : "none"),
+                 words(verdict_text(*r), verdict_kind(*r)), figure(number(r->ratio)),
+                 figure(number(r->error_ulp_max)), figure(legible(r->counts.checked)),
+                 words(worst_text(*r)), words(or_none(reason))},
+                list.anchor(*r));
+    }
+  return table.html();
+}
+
+double size_of(const Record& r) {
+  double size = 1;
+  for (const auto& [name, n] : r.inputs.shape) size *= static_cast<double>(n);
+  return size;
+}
+
+}  // namespace
+
+RecordList::RecordList(const Inputs& inputs) {
+  std::map<std::string, std::size_t> op_places;
+  std::map<decltype(identity(Record{})), std::pair<std::size_t, std::size_t>> known;
+  for (std::size_t f = 0; f < inputs.records.size(); ++f)
+    for (std::size_t i = 0; i < inputs.records[f].records.size(); ++i) {
+      const Record& r = inputs.records[f].records[i];
+      places_[&r] = {"record-" + std::to_string(f + 1) + "-" + std::to_string(i + 1), true};
+      const auto [op, is_new_op] = op_places.try_emplace(r.op, ops_.size());
+      if (is_new_op) ops_.emplace_back(r.op, std::vector<RecordRow>());
+      std::vector<RecordRow>& rows = ops_[op->second].second;
+      const auto [row, is_new] = known.try_emplace(identity(r), op->second, rows.size());
+      if (is_new) rows.emplace_back();
+      RecordRow& to = rows[row->second.second];
+      to.records.push_back(&r);
+      to.checked += r.counts.checked;
+      if (to.worst == nullptr || is_worse(r, *to.worst)) to.worst = &r;
+    }
+  for (auto& [op, rows] : ops_)
+    std::ranges::stable_sort(rows, {}, [](const RecordRow& row) {
+      return makes_run_fail(*row.worst) ? standing(*row.worst) : 2 * int{all_verdicts.size()};
+    });
+  if (is_whole()) return;
+  for (auto& [r, place] : places_) place.is_listed = makes_run_fail(*r);
+  for (const auto& [op, rows] : ops_)
+    for (const RecordRow& row : rows) places_[row.worst].is_listed = true;
+}
+
+std::string RecordList::link(const Record& r, const std::string& text) const {
+  return is_listed(r) ? link_to(anchor(r), text) : html_text(text);
+}
+
+std::string RecordList::name_of(const Record& r) {
+  std::string text = r.op;
+  for (const std::string& word : {r.part, direction_text(r.direction, false), r.precision,
+                                  r.variant, r.provider, place_text(r)})
+    if (!word.empty()) text += " " + word;
+  return text;
+}
+
+std::string records_section(const RecordList& list, bool is_for_paper) {
+  if (list.count() == 0)
+    return paragraph("No records: <code>opbound run --out FILE.jsonl</code> writes them.");
+  std::string text;
+  if (!list.is_whole())
+    text += paragraph(std::to_string(list.count()) +
+                      " records: one by one stand only those that make the run fail and the worst "
+                      "of each row; <code>opbound table --all</code> has all of them.");
+  for (const auto& [op, rows] : list.ops()) {
+    text += "<h3 id=\"op-" + anchor_of(op) + "\">" + html_text(op) + "</h3>\n" +
+            rows_html(list, op, rows);
+    std::size_t count = 0;
+    const std::string records = records_html(list, op, rows, count);
+    // A file of paper has the tables; thousands of its lines would have no reader.
+    text += is_for_paper ? paragraph(std::to_string(count) + " records one by one: in the page.")
+                         : folded(std::to_string(count) + " records of " + op, records, false);
+  }
+  return text;
+}
+
+std::string record_plots(const RecordList& list) {
+  std::vector<PlotPoint> by_size, bound_by_size;
+  std::map<std::string, std::vector<PlotPoint>> by_input;
+  for (const auto& [op, rows] : list.ops())
+    for (const RecordRow& row : rows)
+      for (const Record* r : row.records) {
+        if (!list.is_listed(*r) || r->verdict == Verdict::vacuous) continue;
+        PlotPoint p{size_of(*r), r->error_ulp_max.value_or(0), RecordList::name_of(*r),
+                    list.anchor(*r), makes_run_fail(*r)};
+        if (r->error_ulp_max) by_size.push_back(p);
+        p.y = r->ratio.value_or(0);
+        if (r->ratio) bound_by_size.push_back(p);
+        if (!r->worst || r->worst->input.size() != 1 || !r->ratio) continue;
+        p.x = std::abs(r->worst->input.front().second);
+        by_input[op].push_back(p);
+      }
+  const PlotAxis size{"product of the op's sizes", true};
+  std::string text = scatter_plot("largest error of each check against its size", size,
+                                  {"error, ulp", true}, by_size) +
+                     scatter_plot("error over bound of each check against its size", size,
+                                  {"largest error over its bound", true}, bound_by_size);
+  for (const auto& [op, points] : by_input)
+    text += scatter_plot(op + ": error over bound of each check against the input it occurs at",
+                         {op + ": magnitude of the worst element's input", true},
+                         {"largest error over its bound", true}, points);
+  if (text.empty()) return "";
+  return paragraph(
+             "Each point is a check and leads to its record; errors of 0 have no place on a "
+             "logarithmic axis.") +
+         "<div class=\"plots\">\n" + text + "</div>\n";
+}
+
+}  // namespace opbound::report

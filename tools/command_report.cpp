@@ -1,0 +1,81 @@
+// opbound report: one page for a run or a pair of runs.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+
+#include "reports/error.hpp"
+#include "reports/report/pdf.hpp"
+#include "reports/report/report.hpp"
+#include "tools/command_line.hpp"
+#include "tools/commands.hpp"
+
+namespace opbound {
+namespace {
+
+struct Options {
+  std::vector<std::string> files, twins;
+  std::string html, pdf;
+  int tries = 0;
+};
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw InputError(path, "cannot be written", "a file in a folder that exists");
+}
+
+int make_report(const Options& o) {
+  const report::Inputs inputs = report::read_inputs(o.files, o.twins);
+  report::PageOptions options;
+  options.asked_to_try = o.tries > 0;
+  if (o.tries > 0) {
+    report::TryOptions how;
+    how.most = o.tries;
+    how.on_note = [](const std::string& line) {
+      std::fprintf(stderr, "opbound: %s\n", line.c_str());
+    };
+    options.tried = report::try_changes(inputs, how);
+  }
+  const std::string page = report_page(inputs, options);
+  if (!o.html.empty()) write_file(o.html, page);
+  if (!o.pdf.empty()) {
+    options.is_for_paper = true;
+    report::write_pdf(report_page(inputs, options), o.pdf);
+  }
+  if (o.html.empty() && o.pdf.empty()) print(page);
+  return exit_clean;
+}
+
+}  // namespace
+
+void add_report(CLI::App& program, Action& chosen) {
+  CLI::App* command = program.add_subcommand(
+      "report", "One page for a run or a pair of runs, from whatever files there are of it");
+  const auto o = std::make_shared<Options>();
+  command
+      ->add_option("files", o->files,
+                   "Records of checks or audits (two files of checks: old and new), training logs, "
+                   "one or two traces, attributions, sentinel results, power tables, claims")
+      ->type_name("FILE")
+      ->required();
+  command
+      ->add_option("--twin", o->twins,
+                   "A trace of a twin of the first run, at least 2: gives the pair its limits")
+      ->type_name("TRACE")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--html", o->html, "The page, in one file; without it and --pdf it is printed")
+      ->type_name("FILE.html");
+  command->add_option("--pdf", o->pdf, "The page on paper, by a Chromium that is installed")
+      ->type_name("FILE.pdf");
+  command
+      ->add_option("--try", o->tries,
+                   "Of each file of attributions, run the run again with this many changes of its "
+                   "policy and measure what each of them helps")
+      ->check(CLI::Range(1, 100))
+      ->type_name("N");
+  command->callback([o, &chosen] { chosen = [o] { return make_report(*o); }; });
+}
+
+}  // namespace opbound
