@@ -77,7 +77,7 @@ TEST_F(ProgramReport, OfAPairOfRunsWithAllThatThereIs) {
   EXPECT_TRUE(contains(page, "<li>policy.name bf16 / fp32</li>"));
   EXPECT_TRUE(contains(page, "id=\"first-call\""));
   EXPECT_TRUE(contains(page, "matmul=fp32"));
-  EXPECT_TRUE(contains(page, "<code>[[rule]] op = &quot;"));
+  EXPECT_TRUE(contains(page, "<code>op = &quot;"));
   EXPECT_TRUE(contains(page, "deviation of the gradient, relative to its norm"));
   EXPECT_TRUE(std::regex_search(
       page, std::regex("<td class=\"h[1-5]\"><a href=\"#class-1-[0-9]+\">[0-9.]+%</a></td>")));

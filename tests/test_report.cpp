@@ -178,6 +178,7 @@ TEST(Report, OnPaperNothingIsFoldedAway) {
   options.is_for_paper = true;
   const std::string page = report_page(of({{check_record()}}), options);
   EXPECT_FALSE(contains(page, "<details>"));
+  EXPECT_EQ(page_mistakes(page), Lines());
 }
 
 // ---- the check of pages finds what it is for

@@ -110,7 +110,7 @@ class Contributions {
            map_html(steps, step_names, "Layer by step: share of the step's squared loss error");
   }
 
-  std::string classes(bool is_for_paper) const {
+  std::string classes() const {
     HtmlTable table("Classes of calls, as the attribution told them",
                     {"part", "layer", "step", "micro-batch", "op", "pass", "precision", "calls",
                      "loss", "expected of rounding", "replayed", "gradient", "gradient share"});
@@ -127,7 +127,7 @@ class Contributions {
                    figure(shown(c.gradient)), figure(shown(c.gradient_share))},
                   class_anchor(f, i));
       }
-    return folded(std::to_string(count) + " classes of calls", table.html(), is_for_paper);
+    return folded(std::to_string(count) + " classes of calls", table.html());
   }
 
   std::string batches() const {
@@ -252,7 +252,7 @@ std::string first_call_html(const TracePair& pair) {
 
 }  // namespace
 
-std::string attribution_section(const Inputs& inputs, bool is_for_paper) {
+std::string attribution_section(const Inputs& inputs) {
   const Contributions all(inputs);
   if (all.is_empty())
     return paragraph(
@@ -262,7 +262,7 @@ std::string attribution_section(const Inputs& inputs, bool is_for_paper) {
              "A cell leads to the class of calls that adds most to it. Squares of "
              "contributions add up to 100% over a map; shares of the gradient's deviation "
              "have signs and add up to 100% less what is unattributed.") +
-         all.maps() + all.batches() + all.classes(is_for_paper);
+         all.maps() + all.batches() + all.classes();
 }
 
 std::string distance_section(const Traces& traces) {
@@ -276,8 +276,7 @@ std::string distance_section(const Traces& traces) {
   return (list.empty() ? paragraph("Same spec, device, ranks, providers and environment.", false)
                        : "<p>The runs differ in:</p>\n<ul>\n" + list + "</ul>\n") +
          first_call_html(*traces.pair) + distance_map(traces) +
-         folded(std::to_string(traces.pair->distances.size()) + " steps", distance_table(traces),
-                false);
+         folded(std::to_string(traces.pair->distances.size()) + " steps", distance_table(traces));
 }
 
 }  // namespace opbound::report

@@ -14,7 +14,7 @@ namespace opbound::report {
 ///
 /// A cell's share of the loss's error is the sum of the squares of its classes' contributions over
 /// that of all classes: contributions have signs and cancel, their squares add up to the whole.
-std::string attribution_section(const Inputs& inputs, bool is_for_paper);
+std::string attribution_section(const Inputs& inputs);
 
 /// Distances of a pair's gradients by layer and step, and what differs first.
 std::string distance_section(const Traces& traces);

@@ -26,7 +26,7 @@ table { border-collapse: collapse; font-size: .85rem; }
 caption { text-align: left; color: var(--faint); padding: .3rem 0; }
 th { text-align: left; font-weight: 600; }
 thead th { color: var(--faint); background: var(--paper); vertical-align: bottom; }
-tbody th { font-weight: 400; }
+tbody th { font-weight: 400; color: var(--ink); position: static; }
 th, td { padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
@@ -51,7 +51,13 @@ nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .3re
 rect.caught { fill: var(--pass); } rect.both { fill: var(--second); }
 rect.missed { fill: var(--fail); } rect.not_for { fill: var(--line); }
 rect.refused { fill: var(--bar); } svg text.a { fill: var(--bar); } svg text.b { fill: var(--second); }
-@media (max-width: 30rem) { body { margin: 1rem auto; padding: 0 .75rem; } }
+@media (max-width: 30rem) { body { margin: 1rem auto; padding: 0 .75rem; }
+  table.cards thead { display: none; } table.cards tr { border-bottom: 1px solid var(--line); }
+  table.cards tr, table.cards th, table.cards td { display: block; }
+  table.cards th, table.cards td { border: 0; padding: .1rem 0; }
+  table.cards tbody th { font-weight: 600; padding-top: .5rem; } }
+@page { size: A4 landscape; margin: 12mm; }
+h1 { overflow-wrap: anywhere; }
 @media print { body { margin: 0; max-width: none; font-size: 11px; } table { font-size: 9px; }
   .wide { overflow: visible; } tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
   thead { display: table-header-group; } th, td { overflow-wrap: anywhere; white-space: normal; } }
@@ -109,9 +115,16 @@ std::string HtmlTable::html() const {
   return text + "</tr></thead>\n<tbody>\n" + rows_ + "</tbody></table></div>\n";
 }
 
-std::string folded(std::string_view summary, std::string_view inner, bool is_open) {
-  return "<details" + std::string(is_open ? " open" : "") + "><summary>" + html_text(summary) +
-         "</summary>\n" + std::string(inner) + "</details>\n";
+std::string folded(std::string_view summary, std::string_view inner) {
+  return "<details><summary>" + html_text(summary) + "</summary>\n" + std::string(inner) +
+         "</details>\n";
+}
+
+std::string unfolded(std::string page) {
+  constexpr std::string_view closed = "<details>", open = "<details open>";  // no text holds a '<'
+  for (std::size_t at = page.find(closed); at != std::string::npos; at = page.find(closed, at + 1))
+    page.replace(at, closed.size(), open);
+  return page;
 }
 
 std::string section(std::string_view anchor, std::string_view title, std::string_view inner) {

@@ -42,7 +42,9 @@ class HtmlTable {
 };
 
 /// A part that is folded away until somebody asks for it, or a link leads into it.
-std::string folded(std::string_view summary, std::string_view inner, bool is_open);
+std::string folded(std::string_view summary, std::string_view inner);
+/// The page with all of them open, as paper needs it.
+std::string unfolded(std::string page);
 
 /// A section with its heading, which `anchor` leads to.
 std::string section(std::string_view anchor, std::string_view title, std::string_view inner);

@@ -31,7 +31,7 @@ std::vector<Indicator> indicators_of(const Material& material) {
 
 std::string dashboard(const std::vector<Indicator>& indicators) {
   HtmlTable table("Indicators: what is measured, and by which limit",
-                  {"indicator", "target", "measured", "result", "where it comes from"});
+                  {"indicator", "target", "measured", "result", "where it comes from"}, "cards");
   std::array<std::size_t, 4> counts{};
   for (const Indicator& i : indicators) {
     constexpr std::array<std::string_view, 4> told{"pass", "not passed", "no limit", "not run"};

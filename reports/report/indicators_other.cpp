@@ -30,15 +30,22 @@ void add_unattributed(const Material& m, std::vector<Indicator>& to) {
       if (b.changed > 0 && changed == 0)
         changed_at = html_text("step " + std::to_string(b.step) + " of " + file.path);
       changed += static_cast<std::uint64_t>(b.changed);
+      if (b.root_of_squares == 0) continue;  // every class computed in fp64: there is nothing
       if (worst != nullptr && !(excess(b) > excess(*worst))) continue;
       worst = &b;
       path = &file.path;
     }
   const std::string wrong = "elements that a call did not read as they were written",
                     none = "0: a wait is missing otherwise";
-  if (worst == nullptr) {
+  if (batches == 0) {
     to.push_back(not_run(name, target, attribute_command));
     to.push_back(not_run(wrong, none, attribute_command));
+    return;
+  }
+  const Indicator read = none_of(wrong, none, changed, "", changed_at);
+  if (worst == nullptr) {
+    to.push_back({name, target, "nothing to attribute: no class errs", Standing::no_limit, ""});
+    to.push_back(read);
     return;
   }
   const double second = std::abs(worst->predicted - worst->predicted_exact);
@@ -48,7 +55,7 @@ void add_unattributed(const Material& m, std::vector<Indicator>& to) {
                 excess(*worst) <= 1 ? Standing::pass : Standing::fail,
                 link_to("heat", "step " + std::to_string(worst->step) + ", micro-batch " +
                                     std::to_string(worst->micro_batch) + " of " + *path)});
-  to.push_back(none_of(wrong, none, changed, "", changed_at));
+  to.push_back(read);
 }
 
 void add_parameters(const Material& m, std::vector<Indicator>& to) {

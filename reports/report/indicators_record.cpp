@@ -127,14 +127,14 @@ void add_record_indicators(const Material& m, std::vector<Indicator>& to) {
     Found found{};
     bool has_limit = true;
   };
-  std::array<Row, 7> rows{
-      {{"exceeds", "0 checks"},
-       {"failed", "0 checks"},
-       {"undecided", "0 checks"},
-       {"vacuous", "0 checks that their suite does not allow by name"},
-       {"skipped", "what is absent is told, and fails nothing", {}, false},
-       {"NaN or infinity where there should be none, or the reverse", "0 elements"},
-       {"p-value below its level", "0 checks"}}};
+  std::array<Row, 7> rows{{{"exceeds", "0 checks"},
+                           {"failed", "0 checks"},
+                           {"undecided", "0 checks"},
+                           {"vacuous", "0 checks that their suite does not allow by name"},
+                           {"skipped", "what is absent is told, and fails nothing", {}, false},
+                           {"NaN or infinity where there should be none, or the reverse",
+                            "0 elements, but of bounds that may be vacuous by name"},
+                           {"p-value below its level", "0 checks"}}};
   std::uint64_t records = 0;
   for (const RecordFile& file : m.inputs.records)
     for (const Record& r : file.records) {
@@ -144,7 +144,7 @@ void add_record_indicators(const Material& m, std::vector<Indicator>& to) {
       rows[2].found.take(r, r.verdict == Verdict::undecided ? 1 : 0);
       rows[3].found.take(r, r.verdict == Verdict::vacuous && !is_allowed(r) ? 1 : 0);
       rows[4].found.take(r, r.verdict == Verdict::skipped ? 1 : 0);
-      rows[5].found.take(r, r.nonfinite_mismatch.value_or(0));
+      rows[5].found.take(r, is_allowed(r) ? 0 : r.nonfinite_mismatch.value_or(0));
       rows[6].found.take(r, r.p_value && r.alpha && *r.p_value < *r.alpha ? 1 : 0);
     }
   for (const Row& row : rows) {

@@ -159,11 +159,13 @@ std::string scatter_plot(const std::string& what, const PlotAxis& x_axis, const 
       if (p.is_bad != bad || !x.shows(p.x) || !y.shows(p.y)) continue;
       const std::pair place{std::lround(x.place(p.x)), std::lround(y.place(p.y))};
       if (!taken.insert(place).second) continue;
-      inner += "<a href=\"#" + html_text(p.anchor) + "\"><circle class=\"dot" +
-               (bad ? " bad" : "") + "\" cx=\"" +
+      const bool leads = !p.anchor.empty();
+      inner += (leads ? "<a href=\"#" + html_text(p.anchor) + "\">" : std::string()) +
+               "<circle class=\"dot" + (bad ? " bad" : "") + "\" cx=\"" +
                svg::number(left + static_cast<double>(place.first)) + "\" cy=\"" +
                svg::number(top + height - static_cast<double>(place.second)) +
-               "\" r=\"3\"><title>" + html_text(p.title) + "</title></circle></a>\n";
+               "\" r=\"3\"><title>" + html_text(p.title) + "</title></circle>" +
+               (leads ? "</a>\n" : "\n");
     }
   return picture(what, inner);
 }

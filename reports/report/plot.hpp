@@ -15,7 +15,7 @@ std::string histogram_plot(const UlpHistogram::Counts& counts);
 struct PlotPoint {
   double x = 0, y = 0;
   std::string title;   ///< what it stands for
-  std::string anchor;  ///< the place of the page that has its record
+  std::string anchor;  ///< the place of the page that has its record; empty: none
   bool is_bad = false;
 };
 

@@ -126,7 +126,7 @@ double size_of(const Record& r) {
 
 }  // namespace
 
-RecordList::RecordList(const Inputs& inputs) {
+RecordList::RecordList(const Inputs& inputs, bool is_for_paper) : is_for_paper_(is_for_paper) {
   std::map<std::string, std::size_t> op_places;
   std::map<decltype(identity(Record{})), std::pair<std::size_t, std::size_t>> known;
   for (std::size_t f = 0; f < inputs.records.size(); ++f)
@@ -154,7 +154,7 @@ RecordList::RecordList(const Inputs& inputs) {
 }
 
 std::string RecordList::link(const Record& r, const std::string& text) const {
-  return is_listed(r) ? link_to(anchor(r), text) : html_text(text);
+  return is_listed(r) && !is_for_paper_ ? link_to(anchor(r), text) : html_text(text);
 }
 
 std::string RecordList::name_of(const Record& r) {
@@ -165,7 +165,7 @@ std::string RecordList::name_of(const Record& r) {
   return text;
 }
 
-std::string records_section(const RecordList& list, bool is_for_paper) {
+std::string records_section(const RecordList& list) {
   if (list.count() == 0)
     return paragraph("No records: <code>opbound run --out FILE.jsonl</code> writes them.");
   std::string text;
@@ -179,8 +179,9 @@ std::string records_section(const RecordList& list, bool is_for_paper) {
     std::size_t count = 0;
     const std::string records = records_html(list, op, rows, count);
     // A file of paper has the tables; thousands of its lines would have no reader.
-    text += is_for_paper ? paragraph(std::to_string(count) + " records one by one: in the page.")
-                         : folded(std::to_string(count) + " records of " + op, records, false);
+    text += list.is_for_paper()
+                ? paragraph(std::to_string(count) + " records one by one: in the page.")
+                : folded(std::to_string(count) + " records of " + op, records);
   }
   return text;
 }

@@ -21,15 +21,16 @@ struct RecordRow {
 
 class RecordList {
  public:
-  /// The inputs outlive it.
-  explicit RecordList(const Inputs& inputs);
+  /// The inputs outlive it. For paper no record stands alone: only rows do.
+  RecordList(const Inputs& inputs, bool is_for_paper);
 
   /// By op, in the order of their first record; rows that make the run fail first.
   const std::vector<std::pair<std::string, std::vector<RecordRow>>>& ops() const { return ops_; }
   std::size_t count() const { return places_.size(); }
   bool is_whole() const { return count() <= most_listed; }
+  bool is_for_paper() const { return is_for_paper_; }
   bool is_listed(const Record& r) const { return places_.at(&r).is_listed; }
-  std::string anchor(const Record& r) const { return places_.at(&r).anchor; }
+  std::string anchor(const Record& r) const { return is_for_paper_ ? "" : places_.at(&r).anchor; }
   /// A link to the record, where it is listed, else its words alone. HTML.
   std::string link(const Record& r, const std::string& text) const;
   /// "gelu y forward bf16:fp32:bf16 erfc 65536 every_pattern"
@@ -40,12 +41,13 @@ class RecordList {
     std::string anchor;
     bool is_listed = true;
   };
+  bool is_for_paper_;
   std::map<const Record*, Place> places_;
   std::vector<std::pair<std::string, std::vector<RecordRow>>> ops_;
 };
 
 /// The error tables of all ops, and folded into each its records.
-std::string records_section(const RecordList& list, bool is_for_paper);
+std::string records_section(const RecordList& list);
 /// Errors against sizes and against inputs, where the records have them.
 std::string record_plots(const RecordList& list);
 

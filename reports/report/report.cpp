@@ -67,21 +67,21 @@ std::string title_of(const Inputs& inputs) {
 }  // namespace
 
 std::string report_page(const Inputs& inputs, const PageOptions& options) {
-  const RecordList list(inputs);
+  const bool paper = options.is_for_paper;
+  const RecordList list(inputs, paper);
   const Traces traces = read_traces(inputs.traces, inputs.twins);
   const std::optional<Comparison> upgrade = upgrade_of(inputs);
   const Material material{inputs, list, traces, upgrade ? &*upgrade : nullptr};
-  const bool paper = options.is_for_paper;
   const std::vector<Part> parts{
       {"dashboard", "Dashboard", dashboard(indicators_of(material))},
       {"suggestions", "What helps",
        suggestions_section(inputs, options.tried, options.asked_to_try)},
-      {"heat", "Where the error comes from", attribution_section(inputs, paper)},
+      {"heat", "Where the error comes from", attribution_section(inputs)},
       {"pair", "The pair of runs", distance_section(traces)},
       {"training", "Training", training_section(inputs, traces)},
       {"alarms", "Alarms", alarms_section(traces)},
       {"nodes", "Nodes: bound, test, trace", matrix_section(material)},
-      {"errors", "Errors of operators", record_plots(list) + records_section(list, paper)},
+      {"errors", "Errors of operators", record_plots(list) + records_section(list)},
       {"upgrade", "Old and new", upgrade_section(upgrade)},
       {"faults", "What finds which fault", faults_section(inputs)},
       {"claims", "Claims", claims_section(inputs)},
@@ -91,7 +91,8 @@ std::string report_page(const Inputs& inputs, const PageOptions& options) {
   style += report_style();
   std::string text = page_head(title_of(inputs), style) + contents(parts) + "<main>\n";
   for (const Part& part : parts) text += section(part.anchor, part.title, part.inner);
-  return text + "</main>\n" + page_end();
+  text += "</main>\n" + page_end();
+  return paper ? unfolded(std::move(text)) : text;
 }
 
 }  // namespace opbound::report

@@ -18,9 +18,7 @@ namespace {
 struct Change {
   std::string part, precision;
 
-  std::string text() const {
-    return "[[rule]] op = \"" + part + "\" precision = \"" + precision + "\"";
-  }
+  std::string text() const { return "op = \"" + part + "\", precision = \"" + precision + "\""; }
 };
 
 /// The ops that contribute most to a micro-batch, by the sum of their classes' squares. A weight's
@@ -53,7 +51,10 @@ std::string place_of(const AttributionFile& file, const AttributedBatch& batch) 
 /// Runs the batch again under the change, and says what became of its error.
 void try_one(const AttributionFile& file, const AttributedBatch& batch, const Change& change,
              std::vector<Tried>& to) {
-  Tried tried{change.text(), place_of(file, batch), "root of squares of the loss's contributions"};
+  Tried tried;
+  tried.change = change.text();
+  tried.of = place_of(file, batch);
+  tried.indicator = "root of squares of the loss's contributions";
   try {
     train::TrainingSpec spec = trace::logged_spec(batch.spec, file.path);
     train::OpRuleChange rule;
@@ -110,8 +111,8 @@ std::vector<Tried> try_changes(const Inputs& inputs, const TryOptions& options) 
 
 std::string suggestions_section(const Inputs& inputs, const std::vector<Tried>& tried, bool asked) {
   HtmlTable changes("Changes that were tried, with their measured effect",
-                    {"change of the policy", "run again", "what is compared", "before", "after",
-                     "change", "result"});
+                    {"[[rule]] added to the policy", "run again", "what is compared", "before",
+                     "after", "change", "result"});
   for (const Tried& t : tried) {
     if (!t.failure.empty()) {
       changes.row({{"<code>" + html_text(t.change) + "</code>"},

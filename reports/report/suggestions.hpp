@@ -11,7 +11,7 @@ namespace opbound::report {
 
 /// One change that was tried, and what it did to what the report found.
 struct Tried {
-  std::string change;     ///< "[[rule]] op = \"matmul\" precision = \"fp32\""
+  std::string change;     ///< a rule more of the policy: "op = \"matmul\", precision = \"fp32\""
   std::string of;         ///< the file, step and micro-batch
   std::string indicator;  ///< what is compared
   double before = 0, after = 0;
