@@ -7,6 +7,7 @@
 #include "reports/history.hpp"
 #include "reports/page.hpp"
 #include "reports/report/html.hpp"
+#include "reports/report/record_list.hpp"
 #include "tests/compared_records.hpp"
 #include "tests/page_check.hpp"
 #include "tests/temporary_folder.hpp"

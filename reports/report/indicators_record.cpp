@@ -37,6 +37,12 @@ void for_each_record(const Inputs& inputs, bool of_audits, Take take) {
       if (r.in_situ.has_value() == of_audits) take(r);
 }
 
+/// Elements that are NaN or infinite, or not, against a bound that says something.
+std::uint64_t mismatches(const Record& r) {
+  const std::uint64_t all = r.nonfinite_mismatch.value_or(0);
+  return all - std::min(all, r.counts.vacuous);
+}
+
 Indicator largest_ratio(const Material& m) {
   const std::string name = "largest error over its bound", target = "at most 1, the derived bound";
   const Record* worst = nullptr;
@@ -133,7 +139,7 @@ void add_record_indicators(const Material& m, std::vector<Indicator>& to) {
                            {"vacuous", "0 checks that their suite does not allow by name"},
                            {"skipped", "what is absent is told, and fails nothing", {}, false},
                            {"NaN or infinity where there should be none, or the reverse",
-                            "0 elements, but of bounds that may be vacuous by name"},
+                            "0 elements but those whose bound is vacuous"},
                            {"p-value below its level", "0 checks"}}};
   std::uint64_t records = 0;
   for (const RecordFile& file : m.inputs.records)
@@ -144,7 +150,7 @@ void add_record_indicators(const Material& m, std::vector<Indicator>& to) {
       rows[2].found.take(r, r.verdict == Verdict::undecided ? 1 : 0);
       rows[3].found.take(r, r.verdict == Verdict::vacuous && !is_allowed(r) ? 1 : 0);
       rows[4].found.take(r, r.verdict == Verdict::skipped ? 1 : 0);
-      rows[5].found.take(r, is_allowed(r) ? 0 : r.nonfinite_mismatch.value_or(0));
+      rows[5].found.take(r, mismatches(r));
       rows[6].found.take(r, r.p_value && r.alpha && *r.p_value < *r.alpha ? 1 : 0);
     }
   for (const Row& row : rows) {
