@@ -50,7 +50,8 @@ nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .3re
 .curve.b { stroke: var(--second); } .limit { stroke: var(--fail); stroke-dasharray: 5 3; }
 rect.caught { fill: var(--pass); } rect.both { fill: var(--second); }
 rect.missed { fill: var(--fail); } rect.not_for { fill: var(--line); }
-rect.refused { fill: var(--bar); } svg text.a { fill: var(--bar); } svg text.b { fill: var(--second); }
+rect.refused { fill: var(--bar); }
+svg text.a { fill: var(--bar); } svg text.b { fill: var(--second); }
 @media (max-width: 30rem) { body { margin: 1rem auto; padding: 0 .75rem; }
   table.cards thead { display: none; } table.cards tr { border-bottom: 1px solid var(--line); }
   table.cards tr, table.cards th, table.cards td { display: block; }
