@@ -21,8 +21,9 @@ OpCase::OpCase(const OpChoice& choice) {
   spec_.direction = choice.direction;
   spec_.attributes = spec_.op->default_attributes;
   for (const auto& [name, value] : choice.attributes) {
-    const auto found = std::find_if(spec_.op->attributes.begin(), spec_.op->attributes.end(),
-                                    [&](const AttributeSpec& a) { return a.name == name; });
+    const auto found =
+        std::find_if(spec_.op->attributes.begin(), spec_.op->attributes.end(),
+                     [&wanted = name](const AttributeSpec& a) { return a.name == wanted; });
     if (found == spec_.op->attributes.end() || !found->set(spec_.attributes, value))
       throw InputError("", "attribute " + name + " of " + choice.op,
                        "one that it has, and a value that it takes");

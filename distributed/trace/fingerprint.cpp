@@ -147,6 +147,7 @@ GradientSums sums_of(std::uint64_t key, std::int64_t first, std::int64_t count, 
     return all;
   }
   all = all_sums(key, first, count, [&](std::int64_t i) { return load(element, data, i - first); });
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it only reads.
   const TensorView view = contiguous_view(element, {count}, const_cast<void*>(data));
   for (std::int64_t i = 0; i < count; ++i)
     all.hash += element_hash(first + i, canonical_bits(view, i));

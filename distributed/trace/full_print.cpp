@@ -40,8 +40,10 @@ std::vector<std::int64_t> largest_places(const Tensor& gradient) {
 }
 
 std::uint64_t hash_of(const Tensor& tensor) {
-  const TensorView view = contiguous_view(tensor.element(), tensor.shape(),
-                                          const_cast<std::byte*>(tensor.bytes().data()));
+  const TensorView view =
+      contiguous_view(tensor.element(), tensor.shape(),
+                      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it only reads.
+                      const_cast<std::byte*>(tensor.bytes().data()));
   std::uint64_t hash = 0;
   for (std::int64_t i = 0; i < tensor.count(); ++i)
     hash += element_hash(i, canonical_bits(view, i));

@@ -46,7 +46,7 @@ class LoopFault : public Observer {
   }
   /// The parameters of a layer.
   Range unit_of(int layer) const {
-    return run_->layout.units()[static_cast<std::size_t>(layer + 1)].all;
+    return run_->layout.units()[static_cast<std::size_t>(layer) + 1].all;
   }
 
   std::int64_t first_;

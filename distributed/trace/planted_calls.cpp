@@ -10,7 +10,6 @@ namespace opbound::trace {
 namespace {
 
 using train::CallPlace;
-using train::Phase;
 using train::RunView;
 using train::Step;
 

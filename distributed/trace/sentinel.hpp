@@ -62,6 +62,8 @@ class Sentinel final : public train::Observer {
   /// which may be null, outlive it and stand before it among the run's observers.
   Sentinel(SentinelOptions options, Tracer& tracer, Audit* audit);
   ~Sentinel() override;
+  Sentinel(const Sentinel&) = delete;
+  Sentinel& operator=(const Sentinel&) = delete;
 
   void begin(const train::RunView& run) override;
   void begin_step(std::int64_t step) override;

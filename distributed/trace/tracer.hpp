@@ -44,6 +44,8 @@ class Tracer final : public train::Observer {
   /// The run was resumed: a trace that is there is gone on with, from where the run begins.
   void go_on(bool resumes);
   ~Tracer() override;
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
 
   void begin(const train::RunView& run) override;
   void begin_step(std::int64_t step) override;

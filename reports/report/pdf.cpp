@@ -65,6 +65,7 @@ class Scratch {
 /// it took too long or could not be run.
 int run_silently(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it only reads.
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t files;
