@@ -6,22 +6,13 @@
 #include <vector>
 
 #include "distributed/trace/training_again.hpp"
+#include "tests/tiny_training.hpp"
 
 namespace opbound::trace {
 
 inline train::TrainingSpec tiny(const std::string& policy) {
-  train::TrainingSpec s;
-  s.model.name = "tiny";
-  s.model.layers = 2;
-  s.model.heads = 2;
-  s.model.width = 16;
-  s.model.hidden = 32;
-  s.model.context = 12;
-  s.policy = train::read_policy(policy);
-  s.data = OPBOUND_SOURCE_DIR "/suites/training/text.txt";
-  s.steps = 3;
+  train::TrainingSpec s = tiny_training(policy);
   s.micro_batches = 2;
-  s.sequences = 2;
   return s;
 }
 

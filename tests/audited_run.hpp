@@ -11,6 +11,7 @@
 #include "distributed/trace/audit.hpp"
 #include "distributed/train/trainer.hpp"
 #include "tests/planted_observer.hpp"
+#include "tests/tiny_training.hpp"
 
 namespace opbound::trace {
 
@@ -22,18 +23,8 @@ using train::Step;
 using train::TrainingSpec;
 
 inline TrainingSpec tiny(const std::string& policy) {
-  TrainingSpec s;
-  s.model.name = "tiny";
-  s.model.layers = 2;
-  s.model.heads = 2;
-  s.model.width = 16;
-  s.model.hidden = 32;
-  s.model.context = 12;
-  s.policy = train::read_policy(policy);
-  s.data = OPBOUND_SOURCE_DIR "/suites/training/text.txt";
-  s.steps = 3;
+  TrainingSpec s = tiny_training(policy);
   s.micro_batches = 2;
-  s.sequences = 2;
   return s;
 }
 

@@ -14,6 +14,7 @@
 #include "distributed/train/trainer.hpp"
 #include "ops/hash.hpp"
 #include "tests/planted_observer.hpp"
+#include "tests/tiny_training.hpp"
 
 namespace opbound::trace {
 namespace {
@@ -108,17 +109,10 @@ TEST(CallJudge, AFaultInAShareOfElementsIsFoundAsOftenAsStated) {
 // ---- cuts
 
 train::TrainingSpec tiny(const std::string& policy) {
-  train::TrainingSpec s;
+  train::TrainingSpec s = tiny_training(policy);
   s.model.layers = 1;
-  s.model.heads = 2;
-  s.model.width = 16;
-  s.model.hidden = 32;
-  s.model.context = 12;
-  s.policy = train::read_policy(policy);
-  s.data = OPBOUND_SOURCE_DIR "/suites/training/text.txt";
   s.steps = 1;
   s.micro_batches = 1;
-  s.sequences = 2;
   return s;
 }
 

@@ -199,6 +199,39 @@ TEST_F(SentinelTest, CleanRunsOfEveryPolicyRaiseNoAlarm) {
   }
 }
 
+// The end-to-end level: after weights went through 16 bits the model answers otherwise.
+TEST_F(SentinelTest, PromptsAreAnsweredOtherwiseByOtherWeights) {
+  TrainingSpec s = tiny_training("fp32-reproducible");
+  s.steps = 4;
+  const auto watched = [&](const std::string& name, const std::string& reference,
+                           std::string_view fault) {
+    TracerOptions options;
+    options.file = path(name);
+    options.prompts_every = 2;
+    options.prompts = {{"a", {65, 66}}, {"b", {97}}};
+    Tracer tracer(options);
+    SentinelOptions watch;
+    if (!reference.empty()) watch.reference = path(reference);
+    Sentinel sentinel(watch, tracer, nullptr);
+    const auto planted = fault.empty() ? nullptr : planted_fault(fault).make(1);
+    train::TrainOptions how;
+    if (planted) how.observers.push_back(planted.get());
+    how.observers.push_back(&tracer);
+    how.observers.push_back(&sentinel);
+    train::train(s, how);
+    std::vector<std::string> alarms;
+    for (const TraceEvent& e : sentinel.alarms())
+      alarms.push_back(std::to_string(e.step) + " " + e.level + " " + e.check);
+    return alarms;
+  };
+  EXPECT_EQ(watched("a", "", ""), std::vector<std::string>{});
+  EXPECT_EQ(watched("b", "a", ""), std::vector<std::string>{});
+  const std::vector<std::string> alarms = watched("c", "a", "sixteen_bit_save");
+  for (const char* due :
+       {"2 step weights", "2 reference fingerprint", "2 reference loss", "3 end to end prompts"})
+    EXPECT_NE(std::find(alarms.begin(), alarms.end(), due), alarms.end()) << due;
+}
+
 // ---- the breaker
 
 class BreakerTest : public SentinelTest {

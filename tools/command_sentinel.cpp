@@ -13,6 +13,7 @@
 #include "generated/version.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
+#include "reports/scratch_folder.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
 
@@ -29,27 +30,6 @@ struct Options {
   int twins = 3;
   double alpha = 1e-3;
   bool lists = false, is_quiet = false;
-};
-
-/// A folder that goes with the command.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "opbound-sentinel-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr)
-      throw InputError(name, "cannot be made", "room for temporary files (TMPDIR)");
-    folder_ = name;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const fs::path& folder() const { return folder_; }
-
- private:
-  fs::path folder_;
 };
 
 std::string steps_text(const std::optional<std::int64_t>& steps) {
@@ -104,7 +84,7 @@ class Sentry {
     if (!o.out.empty()) writer_.emplace(o.out);
     DetectionOptions how;
     how.base = train::read_training(o.file);
-    how.folder = scratch_.folder();
+    how.folder = scratch_.path();
     how.first_step = o.first;
     how.cap = o.cap;
     how.twins = o.twins;
@@ -198,7 +178,7 @@ class Sentry {
   }
 
   const Options& options_;
-  Scratch scratch_;
+  ScratchFolder scratch_;
   std::optional<RecordWriter> writer_;
   std::optional<Detection> detection_;
   const InterruptNoted interrupt_;

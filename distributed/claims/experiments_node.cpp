@@ -8,6 +8,7 @@
 #include "distributed/claims/training_lists.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
+#include "reports/scratch_folder.hpp"
 #include "suites/folder.hpp"
 #include "suites/tensor_file.hpp"
 
@@ -76,9 +77,8 @@ bool is_refused(const fs::path& folder, Element is, Element wanted) {
 }
 
 Measured refused_types(const Given&, Laboratory&) {
-  std::string name = (fs::temp_directory_path() / "opbound-claims-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw Unavailable("no folder for temporary files");
-  const fs::path folder = name;
+  const ScratchFolder scratch;
+  const fs::path& folder = scratch.path();
   double wrong = 0, refused = 0, right_refused = 0;
   for (const Element is : {Element::fp64, Element::fp32, Element::fp16, Element::int64}) {
     wrong += 1;
@@ -90,7 +90,6 @@ Measured refused_types(const Given&, Laboratory&) {
   }
   right_refused += is_refused(folder, Element::bf16, Element::bf16) ? 1 : 0;
   right_refused += is_refused(folder, Element::int64, Element::int64) ? 1 : 0;
-  fs::remove_all(folder);
   Measured m;
   m.add("wrong", wrong, "types that were given where logits have to be bf16, targets int64");
   m.add("refused", refused, "of them, those that one line refused");

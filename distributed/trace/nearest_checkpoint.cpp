@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <map>
 
 #include "distributed/train/checkpoint.hpp"
 #include "reports/error.hpp"
+#include "reports/scratch_folder.hpp"
 
 namespace opbound::trace {
 namespace {
@@ -31,28 +31,6 @@ std::map<std::int64_t, fs::path, std::greater<>> files_of(const fs::path& folder
   return files;
 }
 
-/// A folder with a link to one file, gone at the end.
-class FolderOfOne {
- public:
-  explicit FolderOfOne(const fs::path& file) {
-    std::string name = (fs::temp_directory_path() / "opbound-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr)
-      throw InputError(name, "cannot be made", "room for temporary files");
-    path_ = name;
-    fs::create_symlink(fs::absolute(file), path_ / file.filename());
-  }
-  ~FolderOfOne() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  FolderOfOne(const FolderOfOne&) = delete;
-  FolderOfOne& operator=(const FolderOfOne&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 }  // namespace
 
 bool resume_before(train::Trainer& trainer, const fs::path& folder, std::int64_t steps,
@@ -66,7 +44,8 @@ bool resume_before(train::Trainer& trainer, const fs::path& folder, std::int64_t
       continue;
     }
     // A trainer resumes from the newest of a folder, so this one stands alone in another.
-    const FolderOfOne alone(file);
+    const ScratchFolder alone;
+    fs::create_symlink(fs::absolute(file), alone.path() / file.filename());
     try {
       return trainer.resume(alone.path(), on_note);
     } catch (const InputError& e) {

@@ -46,6 +46,23 @@ class Trend {
   std::deque<double> last_;
 };
 
+/// How far the norm that an update takes may be from the exact one, `norm`, of `count` elements
+/// without the loss scale, where it is made of so many chunks' norms. Infinite: nothing is known.
+///
+/// Sums of squares have one sign, so that a sum of height h errs by a factor of at most (1 + u)^h
+/// (Higham 2002, chapter 4), any order of n terms by (1 + u)^(n - 1). Our own kernel adds 64 shards
+/// of a chunk by a team, then the chunks:
+///
+///   |computed - norm| <= ((1 + u)^k - 1 + count (2^-53 + eta)) norm + (chunks + 2) eta / s,
+///   k = height(count / 64) + height(64) + height(chunks) + 14,  s = min(1, loss scale)
+///
+/// 14: of each of the two passes a quotient and its square (3), a root, two factors back; the loss
+/// scale taken off (2). Beside it: the fingerprint's own sums in fp64, in any order; squares below
+/// the smallest number eta, of values that were scaled to 1 at least; norms that are stored near
+/// eta.
+double norm_bound(double norm, double loss_scale, std::int64_t count, std::int64_t chunks,
+                  const train::Policy& policy);
+
 struct SentinelOptions {
   std::string reference;           ///< a trace; empty: none
   std::vector<std::string> twins;  ///< of the reference
@@ -70,6 +87,7 @@ class Sentinel final : public train::Observer {
   void sample(std::int64_t step, std::int64_t micro_batch, train::Sample& sample) override;
   void gradient(std::int64_t step, std::int64_t micro_batch, std::byte* flat) override;
   void reduced(std::int64_t step) override;
+  void normed(std::int64_t step, std::byte* norms, std::int64_t count, Element element) override;
   void updated(const train::StepResult& result) override;
 
   /// The weights were changed on purpose, as by going back to a checkpoint.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "reports/error.hpp"
+#include "reports/scratch_folder.hpp"
 
 namespace opbound::report {
 namespace {
@@ -39,27 +40,6 @@ std::optional<std::string> found_browser() {
     }
   return std::nullopt;
 }
-
-/// A folder for the page and the browser's own files; it goes with this.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "opbound-report-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr)
-      throw InputError(name, "cannot be made", "room for temporary files (TMPDIR)");
-    folder_ = name;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  fs::path operator/(const char* name) const { return folder_ / name; }
-
- private:
-  fs::path folder_;
-};
 
 /// Runs a program silently, in a group of its own that ends with it; its exit status, or -1 where
 /// it took too long or could not be run.
@@ -102,15 +82,15 @@ void write_pdf(const std::string& page, const std::string& path) {
   if (!browser)
     throw InputError("--pdf", "no browser that prints",
                      "chromium or google-chrome in PATH; any browser prints the page of --html");
-  const Scratch scratch;
-  const fs::path html = scratch / "page.html", pdf = scratch / "page.pdf";
+  const ScratchFolder scratch;
+  const fs::path html = scratch.path() / "page.html", pdf = scratch.path() / "page.pdf";
   std::ofstream(html, std::ios::binary) << page;
   std::vector<std::string> words{*browser,
                                  "--headless",
                                  "--disable-gpu",
                                  "--no-first-run",
                                  "--no-pdf-header-footer",
-                                 "--user-data-dir=" + (scratch / "profile").string(),
+                                 "--user-data-dir=" + (scratch.path() / "profile").string(),
                                  "--print-to-pdf=" + pdf.string()};
   if (geteuid() == 0) words.emplace_back("--no-sandbox");  // Chromium refuses root otherwise
   words.push_back("file://" + html.string());

@@ -158,7 +158,7 @@ def _file():
 
 
 @functools.lru_cache(maxsize=None)
-def library():
+def loaded():
     file = _file()
     try:
         opened = ctypes.CDLL(str(file))
@@ -190,13 +190,13 @@ def library():
 def call(function, *arguments):
     """Calls a function that returns a status; raises Error with its message."""
     message = ctypes.create_string_buffer(MESSAGE_BYTES)
-    if getattr(library(), function)(*arguments, message, MESSAGE_BYTES) != OK:
+    if getattr(loaded(), function)(*arguments, message, MESSAGE_BYTES) != OK:
         raise Error(message.value.decode(errors="replace"))
 
 
 def version():
     """That of the library: "opbound 0.1.0 1a2b3c4"."""
-    return library().opbound_version().decode()
+    return loaded().opbound_version().decode()
 
 
 class Session:
@@ -212,7 +212,7 @@ class Session:
 
     def close(self):
         if self.handle and self.process == os.getpid():
-            library().opbound_session_close(self.handle)
+            loaded().opbound_session_close(self.handle)
         self.handle = None
 
     def __del__(self):

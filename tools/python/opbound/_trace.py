@@ -117,7 +117,7 @@ class Trace:
             environment_count=len(told), environment=told, parameter_count=len(listed),
             parameters=_library.pointers(listed))
         _library.call("opbound_trace_open", byref(head), byref(self._handle))
-        self._step = _library.library().opbound_trace_last_step(self._handle) + 1
+        self._step = _library.loaded().opbound_trace_last_step(self._handle) + 1
 
     def _is_full(self, step):
         return self._full_every > 0 and step % self._full_every == 0
@@ -180,7 +180,7 @@ class Trace:
     def close(self):
         """The file is complete without it."""
         if self._handle:
-            _library.library().opbound_trace_close(self._handle)
+            _library.loaded().opbound_trace_close(self._handle)
         self._handle = c_void_p()
 
     def __enter__(self):
