@@ -107,8 +107,8 @@ inline std::vector<std::string> page_mistakes(const std::string& page) {
   static const std::regex empty(R"(<(td|th)( [^>]*)?>\s*</(td|th)>)");
   for (std::sregex_iterator at(page.begin(), page.end(), empty), end; at != end; ++at)
     wrong.push_back("an empty cell: " + (*at)[0].str());
-  if (page.find("<html lang=") == std::string::npos) wrong.push_back("no language");
-  if (page.find("<title></title>") != std::string::npos) wrong.push_back("no title");
+  if (page.find("<html lang=") == std::string::npos) wrong.emplace_back("no language");
+  if (page.find("<title></title>") != std::string::npos) wrong.emplace_back("no title");
   return wrong;
 }
 

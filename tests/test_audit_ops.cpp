@@ -23,7 +23,8 @@ struct OpFault {
   std::function<void(const Step&, const Call&)> after;  ///< writes into what came out
 };
 
-std::function<void(const Step&, Call&)> setting(const char* attribute, AttributeValue value) {
+std::function<void(const Step&, Call&)> setting(const char* attribute,
+                                                const AttributeValue& value) {
   return [=](const Step& step, Call& call) {
     set_attribute(*step.spec.op, call.attributes, attribute, value);
   };
@@ -46,38 +47,55 @@ void truncate_output(const Step& step, const Call& call) {
   }
 }
 
+void swap_columns(const Step& step, const Call& call) {
+  const TensorView d = view_named(step, call, "d");
+  for (std::int64_t i = 0; i < d.size[0]; ++i) {
+    const std::int64_t at = i * d.size[1];
+    const double x = d.at(at);
+    d.set(at, d.at(at + 1));
+    d.set(at + 1, x);
+  }
+}
+
+void set_one_element(const Step& step, const Call& call) {
+  const TensorView da = view_named(step, call, "da");
+  da.set(5, 1);
+}
+
+void approximate_gelu(const Step&, const Call& call) {  // x sigmoid(1.702 x)
+  for (std::int64_t i = 0; i < call.forward[1].count(); ++i) {
+    const double x = call.forward[0].at(i);
+    call.forward[1].set(i, round_to(fp32, x / (1 + std::exp(-1.702 * x))));
+  }
+}
+
+void enlarge_norm_gradient(const Step& step, const Call& call) {
+  const TensorView dgamma = view_named(step, call, "dgamma");
+  for (std::int64_t i = 0; i < dgamma.count(); ++i) dgamma.set(i, 300 * dgamma.at(i));
+}
+
+void clamp_loss(const Step& step, const Call& call) {
+  const TensorView loss = view_named(step, call, "reduced");
+  loss.set(0, std::min(loss.at(0), 5.0));
+}
+
+void halve_norm(const Step& step, const Call& call) {
+  const TensorView norm = view_named(step, call, "norm");
+  norm.set(0, norm.at(0) / 2);
+}
+
+void tell_of_infinity(const Step& step, const Call& call) {
+  const TensorView found = view_named(step, call, "found_inf");
+  store_index(found.element, found.data, 0, 1);
+}
+
 std::vector<OpFault> op_faults() {
   constexpr Direction forward = Direction::forward, backward = Direction::backward_local;
   return {
       {"EpsOfANorm", "fp32", "layer_norm", forward, 1, "layer_norm", setting("eps", 1e-3), {}},
       {"TruncationInOneLayer", "bf16", "mlp:matmul", forward, 1, "matmul", {}, truncate_output},
-      {"SwappedColumns",
-       "fp32",
-       "matmul",
-       forward,
-       0,
-       "matmul",
-       {},
-       [](const Step& step, const Call& call) {
-         const TensorView d = view_named(step, call, "d");
-         for (std::int64_t i = 0; i < d.size[0]; ++i) {
-           const std::int64_t at = i * d.size[1];
-           const double x = d.at(at);
-           d.set(at, d.at(at + 1));
-           d.set(at + 1, x);
-         }
-       }},
-      {"OneElementOfAProduct",
-       "bf16",
-       "matmul",
-       backward,
-       1,
-       "matmul",
-       {},
-       [](const Step& step, const Call& call) {
-         const TensorView da = view_named(step, call, "da");
-         da.set(5, 1);
-       }},
+      {"SwappedColumns", "fp32", "matmul", forward, 0, "matmul", {}, swap_columns},
+      {"OneElementOfAProduct", "bf16", "matmul", backward, 1, "matmul", {}, set_one_element},
       {"AMaskThatIsUsedAgain",
        "fp32",
        "dropout",
@@ -86,19 +104,7 @@ std::vector<OpFault> op_faults() {
        "dropout",
        setting("seed", std::int64_t{7}),
        {}},
-      {"AnotherGelu",
-       "fp32",
-       "mlp:gelu",
-       forward,
-       0,
-       "gelu",
-       {},
-       [](const Step&, const Call& call) {  // x sigmoid(1.702 x)
-         for (std::int64_t i = 0; i < call.forward[1].count(); ++i) {
-           const double x = call.forward[0].at(i);
-           call.forward[1].set(i, round_to(fp32, x / (1 + std::exp(-1.702 * x))));
-         }
-       }},
+      {"AnotherGelu", "fp32", "mlp:gelu", forward, 0, "gelu", {}, approximate_gelu},
       {"ScaleOfAttention",
        "fp16-scaled",
        "attention",
@@ -122,34 +128,11 @@ std::vector<OpFault> op_faults() {
        1,
        "layer_norm",
        {},
-       [](const Step& step, const Call& call) {
-         const TensorView dgamma = view_named(step, call, "dgamma");
-         for (std::int64_t i = 0; i < dgamma.count(); ++i) dgamma.set(i, 300 * dgamma.at(i));
-       }},
-      {"AClampedLoss",
-       "fp32",
-       "cross_entropy",
-       forward,
-       -1,
-       "cross_entropy",
-       {},
-       [](const Step& step, const Call& call) {
-         const TensorView loss = view_named(step, call, "reduced");
-         loss.set(0, std::min(loss.at(0), 5.0));
-       }},
+       enlarge_norm_gradient},
+      {"AClampedLoss", "fp32", "cross_entropy", forward, -1, "cross_entropy", {}, clamp_loss},
       {"BetaOfTheUpdate", "fp32", "adamw", forward, -1, "adamw", setting("beta2", 0.999), {}},
       {"LearningRateOfTheUpdate", "fp32", "adamw", forward, -1, "adamw", setting("lr", 2e-3), {}},
-      {"ANormOfHalf",
-       "fp32",
-       "global_norm",
-       forward,
-       -1,
-       "global_norm",
-       {},
-       [](const Step& step, const Call& call) {
-         const TensorView norm = view_named(step, call, "norm");
-         norm.set(0, norm.at(0) / 2);
-       }},
+      {"ANormOfHalf", "fp32", "global_norm", forward, -1, "global_norm", {}, halve_norm},
       {"AnInfinityThatIsNotSeen",
        "fp16-scaled",
        "unscale",
@@ -157,10 +140,7 @@ std::vector<OpFault> op_faults() {
        -1,
        "unscale",
        {},
-       [](const Step& step, const Call& call) {
-         const TensorView found = view_named(step, call, "found_inf");
-         store_index(found.element, found.data, 0, 1);
-       }},
+       tell_of_infinity},
   };
 }
 

@@ -34,7 +34,7 @@ struct Asked {
   Prepared prepared;
   RivalOutput out;
 
-  Asked(std::string_view op, std::string_view precision, std::vector<std::int64_t> shape,
+  Asked(std::string_view op, std::string_view precision, const std::vector<std::int64_t>& shape,
         std::string_view tensor, Element element, Direction direction = Direction::forward,
         const Attributes& attributes = {})
       : spec(case_of(op, direction, precision, shape, attributes)) {
