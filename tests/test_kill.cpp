@@ -5,6 +5,7 @@
 #include "distributed/train/log.hpp"
 #include "reports/run_store.hpp"
 #include "tests/killed_program.hpp"
+#include "tests/tiny_run.hpp"
 
 namespace opbound {
 namespace {
@@ -102,20 +103,6 @@ void Kill::history_is_killed(std::uint32_t times) {
   std::printf("history add: %u runs, %u killed, %zu kept\n", runs, kills, names.size() - 1);
 }
 
-constexpr const char* small_training = R"(
-policy = "fp32-reproducible"
-data = "text.txt"
-steps = 30
-micro_batches = 2
-sequences = 1
-checkpoint_every = 3
-[model]
-layers = 1
-heads = 2
-width = 16
-context = 8
-)";
-
 /// The loss of every step of all runs of a log, "step loss".
 std::set<std::string> steps_of(const std::string& log) {
   const train::LoggedRuns all = train::read_training_log(log);
@@ -128,10 +115,10 @@ std::set<std::string> steps_of(const std::string& log) {
 }
 
 void Kill::train_is_killed(std::uint32_t times) {
-  std::string text;
-  for (int i = 0; i < 400; ++i) text += "the cat sat on mat " + std::to_string(i % 7) + ".\n";
-  put("text.txt", text);
-  put("small.toml", small_training);
+  put("text.txt", tiny_text());
+  put("small.toml",
+      tiny_run(
+          "policy = \"fp32-reproducible\"\nsteps = 30\nmicro_batches = 2\ncheckpoint_every = 3"));
   const Words words{"train", "small.toml", "--quiet", "--resume", "--checkpoint"};
   const auto with = [&](const char* checkpoints, const char* log) {
     Words all = words;

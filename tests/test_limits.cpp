@@ -7,6 +7,7 @@
 #include "reports/run_store.hpp"
 #include "suites/tensor_file.hpp"
 #include "tests/killed_program.hpp"
+#include "tests/tiny_run.hpp"
 
 namespace opbound {
 namespace {
@@ -18,19 +19,6 @@ precision = "fp32"
 shape = [200]
 )";
 
-constexpr const char* training = R"(
-policy = "fp32-reproducible"
-data = "text.txt"
-steps = 4
-micro_batches = 2
-sequences = 1
-[model]
-layers = 1
-heads = 2
-width = 16
-context = 8
-)";
-
 bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
@@ -38,10 +26,8 @@ bool has(const std::string& text, std::string_view part) {
 class Limits : public KilledProgram {
  protected:
   void SetUp() override {
-    std::string text;
-    for (int i = 0; i < 400; ++i) text += "the cat sat on mat " + std::to_string(i % 7) + ".\n";
-    put("text.txt", text);
-    put("small.toml", training);
+    put("text.txt", tiny_text());
+    put("small.toml", tiny_run("policy = \"fp32-reproducible\"\nsteps = 4\nmicro_batches = 2"));
     put("gelu.toml", suite);
   }
 

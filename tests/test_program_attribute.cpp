@@ -6,34 +6,17 @@
 #include "distributed/trace/trace.hpp"
 #include "distributed/train/log.hpp"
 #include "tests/program.hpp"
+#include "tests/tiny_run.hpp"
 
 namespace opbound {
 namespace {
 
-/// One layer of width 16 over 8 tokens: a step takes a few milliseconds.
-constexpr const char* tiny = R"(
-policy = "bf16"
-data = "text.txt"
-steps = 6
-micro_batches = 2
-sequences = 1
-checkpoint_every = 2
-[schedule]
-lr = 1e-2
-[model]
-layers = 1
-heads = 2
-width = 16
-context = 8
-)";
-
 class ProgramAttribute : public Program {
  protected:
   void SetUp() override {
-    std::string text;
-    for (int i = 0; i < 400; ++i) text += "the cat sat on mat " + std::to_string(i % 7) + ".\n";
-    put("text.txt", text);
-    put("tiny.toml", tiny);
+    put("text.txt", tiny_text());
+    put("tiny.toml",
+        tiny_run("policy = \"bf16\"\nsteps = 6\nmicro_batches = 2\ncheckpoint_every = 2"));
     EXPECT_EQ(opbound("train tiny.toml --quiet --log run.jsonl --checkpoint kept").code, 0);
   }
   std::string attributed(const std::string& words) const {

@@ -3,34 +3,18 @@
 
 #include "tests/page_check.hpp"
 #include "tests/program.hpp"
+#include "tests/tiny_run.hpp"
 
 namespace opbound {
 namespace {
-
-constexpr const char* tiny = R"(
-policy = "bf16"
-data = "text.txt"
-steps = 60
-micro_batches = 2
-sequences = 1
-[schedule]
-lr = 1e-2
-[model]
-layers = 1
-heads = 2
-width = 16
-context = 8
-)";
 
 using Lines = std::vector<std::string>;
 
 class ProgramReport : public Program {
  protected:
   void SetUp() override {
-    std::string text;
-    for (int i = 0; i < 400; ++i) text += "the cat sat on mat " + std::to_string(i % 7) + ".\n";
-    put("text.txt", text);
-    put("tiny.toml", tiny);
+    put("text.txt", tiny_text());
+    put("tiny.toml", tiny_run("policy = \"bf16\"\nsteps = 60\nmicro_batches = 2"));
   }
   void train(const std::string& words) const {
     const Ran ran = opbound("train tiny.toml --quiet " + words);

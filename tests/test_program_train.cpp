@@ -3,33 +3,20 @@
 
 #include "distributed/train/log.hpp"
 #include "tests/program.hpp"
+#include "tests/tiny_run.hpp"
 
 namespace opbound {
 namespace {
 
-/// One layer of width 16 over 8 tokens: a step takes a few milliseconds.
-constexpr const char* tiny = R"(
-policy = "fp32-reproducible"
-data = "text.txt"
-steps = 6
-micro_batches = 4
-sequences = 1
-[schedule]
-lr = 1e-2
-[model]
-layers = 1
-heads = 2
-width = 16
-context = 8
-)";
+std::string tiny_file() {
+  return tiny_run("policy = \"fp32-reproducible\"\nsteps = 6\nmicro_batches = 4");
+}
 
 class ProgramTrain : public Program {
  protected:
   void SetUp() override {
-    std::string text;
-    for (int i = 0; i < 400; ++i) text += "the cat sat on mat " + std::to_string(i % 7) + ".\n";
-    put("text.txt", text);
-    put("tiny.toml", tiny);
+    put("text.txt", tiny_text());
+    put("tiny.toml", tiny_file());
   }
   /// The last line of a quiet run, which is all that it prints.
   std::string hash(const std::string& words) const {
@@ -173,7 +160,7 @@ TEST_F(ProgramTrain, AnInterruptLeavesACheckpointThatGoesOn) {
 }
 
 TEST_F(ProgramTrain, AKilledRunGoesOnFromItsLastCheckpoint) {
-  put("often.toml", std::string("checkpoint_every = 5\n") + tiny);
+  put("often.toml", "checkpoint_every = 5\n" + tiny_file());
   const std::string words = "train often.toml --checkpoint c --log log.jsonl --quiet --steps ";
   signalled("KILL", words + "1000000");
   const train::LoggedRun run = log("log.jsonl");

@@ -37,9 +37,9 @@ class Planted final : public train::Observer {
     if (place_ == Place::gradient)
       apply(step, run_->arrays.gradient, element_of(run_->spec.policy.gradient));
   }
-  void updated(const train::StepResult& result) override {
+  void between_steps(std::int64_t step) override {
     if (place_ == Place::weights)
-      apply(result.step, run_->arrays.master, element_of(run_->spec.policy.master));
+      apply(step, run_->arrays.master, element_of(run_->spec.policy.master));
   }
 
  private:

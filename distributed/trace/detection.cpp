@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "distributed/trace/breaker.hpp"
 #include "distributed/trace/sentinel.hpp"
 #include "distributed/trace/twin.hpp"
 #include "distributed/train/trainer.hpp"
@@ -37,6 +38,30 @@ int rank_of(const TraceEvent& e) {
   return e.place == "loss" ? 0 : 1;
 }
 
+TracerOptions of_every_step() {
+  TracerOptions o;
+  o.full_every = 0;
+  return o;
+}
+
+AuditOptions of_every(std::int64_t steps) {
+  AuditOptions o;
+  o.every = steps;
+  return o;
+}
+
+/// What looks on at a run, in this order.
+struct Watch {
+  Watch(const DetectionOptions& o, SentinelOptions watched)
+      : tracer(of_every_step()),
+        audit(of_every(o.audit_every)),
+        sentinel(std::move(watched), tracer, &audit) {}
+
+  Tracer tracer;
+  Audit audit;
+  Sentinel sentinel;
+};
+
 }  // namespace
 
 Detection::Detection(DetectionOptions options) : options_(std::move(options)) {}
@@ -55,9 +80,8 @@ train::TrainingSpec Detection::spec_of(const PlantedFault& fault) const {
 
 void Detection::train_traced(const train::TrainingSpec& spec, const std::string& file,
                              int twin) const {
-  TracerOptions how;
+  TracerOptions how = of_every_step();
   how.file = file;
-  how.full_every = 0;
   how.head.source = "opbound";
   Tracer tracer(how);
   Twin moved(static_cast<std::uint64_t>(twin));
@@ -94,23 +118,14 @@ const Detection::Reference& Detection::reference_of(const PlantedFault& fault) {
 void Detection::run(const PlantedFault& fault, train::Observer& planted, Detected& found) {
   const Reference& reference = reference_of(fault);
   if (options_.on_progress) options_.on_progress(std::string(fault.name));
-  TracerOptions traced;
-  traced.full_every = 0;
-  Tracer tracer(traced);
-  AuditOptions audited;
-  audited.every = options_.audit_every;
-  Audit audit(audited);
-  SentinelOptions watched;
-  watched.reference = reference.trace;
-  watched.twins = reference.twins;
-  watched.alpha = options_.alpha;
-  Sentinel sentinel(watched, tracer, &audit);
+  Watch watch(options_, {reference.trace, reference.twins, options_.alpha});
   TraceFile there(reference.trace, TraceFile::Open::read);
   train::TrainOptions options;
-  options.observers = {&planted, &tracer, &audit, &sentinel};
+  options.observers = {&planted, &watch.tracer, &watch.audit, &watch.sentinel};
   options.on_step = [&](const train::StepResult& step) {
     const std::optional<TraceStep> other = there.step(step.step);
-    if (found.cosine_rule || !other || distance_of(*other, tracer.last()).cosine >= 0.9999) return;
+    if (found.cosine_rule || !other || distance_of(*other, watch.tracer.last()).cosine >= 0.9999)
+      return;
     found.cosine_rule = step.step - options_.first_step;
   };
   options.should_stop = options_.should_stop;
@@ -120,7 +135,7 @@ void Detection::run(const PlantedFault& fault, train::Observer& planted, Detecte
     found.has_stopped = true;  // a gradient that is not finite
   }
   const TraceEvent* best = nullptr;
-  for (const TraceEvent& e : sentinel.alarms()) {
+  for (const TraceEvent& e : watch.sentinel.alarms()) {
     if (e.step < options_.first_step) {
       ++found.false_alarms;
       continue;
@@ -155,25 +170,13 @@ CleanRun Detection::examine_clean(const std::string& policy, std::int64_t steps)
   train::TrainingSpec spec = options_.base;
   spec.policy = train::read_policy(policy);
   spec.steps = steps;
-  TracerOptions traced;
-  traced.full_every = 0;
-  Tracer tracer(traced);
-  AuditOptions audited;
-  audited.every = options_.audit_every;
-  Audit audit(audited);
-  SentinelOptions watched;
-  watched.alpha = options_.alpha;
-  Sentinel sentinel(watched, tracer, &audit);
+  Watch watch(options_, {{}, {}, options_.alpha});
   train::TrainOptions options;
-  options.observers = {&tracer, &audit, &sentinel};
+  options.observers = {&watch.tracer, &watch.audit, &watch.sentinel};
   options.should_stop = options_.should_stop;
   CleanRun clean{policy, train::train(spec, options).steps, 0, {}};
-  clean.alarms = std::ssize(sentinel.alarms());
-  if (clean.alarms > 0) {
-    const TraceEvent& e = sentinel.alarms().front();
-    clean.first_alarm =
-        "step " + std::to_string(e.step) + ": " + e.check + ": " + e.place + ": " + e.text;
-  }
+  clean.alarms = std::ssize(watch.sentinel.alarms());
+  if (clean.alarms > 0) clean.first_alarm = text_of(watch.sentinel.alarms().front());
   return clean;
 }
 
