@@ -2,8 +2,8 @@
 // it, a definition gives a certified value to about 50 bits at the price of a few operations: the
 // rung below double-double, for sweeps over every input.
 //
-// exp and erfc read double-double's tables; their errors are derived below and attacked in
-// tests/test_fp64.cpp.
+// exp and erfc read double-double's tables; their errors are derived below, attacked in
+// tests/test_fp64.cpp and, of exp and erfcx_fp64, proved by tools/python/prove_functions.py.
 #pragma once
 
 #include "bounds/tracked.hpp"
