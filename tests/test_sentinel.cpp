@@ -12,6 +12,7 @@
 #include "reports/error.hpp"
 #include "tests/program.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/tiny_run.hpp"
 #include "tests/tiny_training.hpp"
 
 namespace opbound::trace {
@@ -327,10 +328,20 @@ TEST_F(ProgramTrace, WhatIsWrongIsToldInOneLine) {
   EXPECT_TRUE(has(refusal(train_ + "--against none.trace"), "none.trace: no such file"));
   EXPECT_TRUE(has(refusal(train_ + "--on-alarm stop"), "nothing raises alarms"));
   EXPECT_TRUE(has(refusal(train_ + "--sentinel --on-alarm roll-back"), "without checkpoints"));
+  EXPECT_TRUE(has(refusal(train_ + "--watch-norms"), "nothing watches"));
+  EXPECT_TRUE(has(refusal(train_ + "--trace-prompts 2"), "nothing keeps or compares"));
+  EXPECT_TRUE(has(refusal(train_ + "--weights w --evaluate bf16 --sentinel"), "--evaluate"));
   EXPECT_TRUE(has(refusal("sentinel"), "no run"));
   EXPECT_TRUE(
       has(refusal("sentinel " OPBOUND_SOURCE_DIR "/suites/training/nano.toml --fault truncate"),
           "'truncate'"));
+  EXPECT_TRUE(has(refusal("sentinel " OPBOUND_SOURCE_DIR
+                          "/suites/training/nano.toml --policy bf61 --out o.jsonl"),
+                  "bf61"));
+  EXPECT_FALSE(std::filesystem::exists(path("o.jsonl")));
+  put("text.txt", tiny_text());
+  put("tiny.toml", tiny_run("policy = \"fp32\"\nsteps = 2"));
+  EXPECT_TRUE(has(refusal("sentinel tiny.toml"), "tiny.toml: faults cannot be planted"));
 }
 
 }  // namespace

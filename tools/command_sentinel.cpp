@@ -80,10 +80,14 @@ void print_line(const Detected& d, std::string_view name) {
 
 class Sentry {
  public:
+  /// Refuses what is wrong in the options before it opens a file or trains.
   explicit Sentry(const Options& o) : options_(o) {
-    if (!o.out.empty()) writer_.emplace(o.out);
+    for (const std::string& name : o.faults) planted_fault(name);
+    for (const std::string& name : o.policies) train::read_policy(name);
     DetectionOptions how;
     how.base = train::read_training(o.file);
+    require_plantable(how.base);
+    if (!o.out.empty()) writer_.emplace(o.out);
     how.folder = scratch_.path();
     how.first_step = o.first;
     how.cap = o.cap;
@@ -107,7 +111,6 @@ class Sentry {
       if (options_.faults.empty() || std::find(options_.faults.begin(), options_.faults.end(),
                                                f.name) != options_.faults.end())
         faults.push_back(&f);
-    for (const std::string& name : options_.faults) planted_fault(name);  // refuses what is none
     print_head();
     for (const PlantedFault* fault : faults) {
       const Detected d = detection_->examine(*fault);

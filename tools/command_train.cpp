@@ -299,35 +299,30 @@ void add_train(CLI::App& program, Action& chosen) {
       ->add_option("--checkpoint-every", options->checkpoint_every, "Write one after so many steps")
       ->type_name("STEPS")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  CLI::Option* resume =
-      command->add_flag("--resume", options->resumes, "Go on from the last good checkpoint");
+  command->add_flag("--resume", options->resumes, "Go on from the last good checkpoint");
   command
       ->add_option("--weights", options->weights,
                    "Begin with these weights, under GPT-2's names, instead of random ones")
       ->type_name("FILE.safetensors");
-  CLI::Option* save =
-      command->add_option("--save-weights", options->save_weights, "Where the final ones go")
-          ->type_name("FILE.safetensors");
-  CLI::Option* tensors =
-      command
-          ->add_option("--tensors", options->tensors,
-                       "Every step's weights, gradients and tokens, a file each, go there")
-          ->type_name("FOLDER");
-  CLI::Option* log =
-      command->add_option("--log", options->log, "Append a line for every step to this file")
-          ->type_name("FILE.jsonl");
+  command->add_option("--save-weights", options->save_weights, "Where the final ones go")
+      ->type_name("FILE.safetensors");
   command
-      ->add_option(
-          "--evaluate", options->evaluates,
-          "Train nothing: compare the model of --weights or --checkpoint with itself under "
-          "this policy, or with these weights or checkpoints, on 100 prompts")
-      ->type_name("POLICY|FILE.safetensors|FOLDER")
-      ->excludes(resume)
-      ->excludes(save)
-      ->excludes(tensors)
-      ->excludes(log);
+      ->add_option("--tensors", options->tensors,
+                   "Every step's weights, gradients and tokens, a file each, go there")
+      ->type_name("FOLDER");
+  command->add_option("--log", options->log, "Append a line for every step to this file")
+      ->type_name("FILE.jsonl");
+  CLI::Option* evaluate = command->add_option(
+      "--evaluate", options->evaluates,
+      "Train nothing: compare the model of --weights or --checkpoint with itself under "
+      "this policy, or with these weights or checkpoints, on 100 prompts");
+  evaluate->type_name("POLICY|FILE.safetensors|FOLDER");
   add_observe_options(*command, options->observe);
   add_audit_options(*command, options->audit);
+  for (const char* of_training :
+       {"--resume", "--save-weights", "--tensors", "--log", "--checkpoint-every", "--trace",
+        "--trace-prompts", "--twin", "--sentinel", "--against", "--audit"})
+    evaluate->excludes(command->get_option(of_training));
   command->add_flag("!--no-report", options->has_report, "Print no report of the run");
   command->add_flag("--quiet", options->is_quiet, "Print the hash of the final weights only");
   command->callback([options, &chosen] { chosen = [options] { return train_as(*options); }; });

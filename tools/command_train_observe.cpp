@@ -74,6 +74,11 @@ Observers::Observers(const ObserveOptions& o, const std::string& device, trace::
   const bool watches = o.watches();
   if (!watches && o.on_alarm != "note")
     throw InputError("--on-alarm", "nothing raises alarms", "--sentinel or --against with it");
+  if (!watches && o.watches_norms)
+    throw InputError("--watch-norms", "nothing watches", "--sentinel or --against with it");
+  if (o.trace.empty() && !watches && o.prompts_every > 0)
+    throw InputError("--trace-prompts", "nothing keeps or compares the answers",
+                     "--trace, --sentinel or --against with it");
   if (o.trace.empty() && !watches) return;
   trace::TracerOptions options;
   options.file = o.trace;

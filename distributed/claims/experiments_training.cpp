@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "distributed/claims/experiment.hpp"
+#include "distributed/claims/op_case.hpp"
 #include "distributed/claims/training_lab.hpp"
 #include "distributed/claims/training_lists.hpp"
 #include "distributed/train/language_model.hpp"
@@ -146,7 +147,7 @@ Measured norm_deviation(const Given& given, Laboratory& laboratory) {
 
 /// The share of updates too small for a format: w + d rounds to w.
 Measured lost_updates(const Given& given, Laboratory& laboratory) {
-  const Format format = *format_named(given.text("format"));
+  const Format format = format_of_name(given.text("format"));
   const std::int64_t early = given.whole("warmup");
   std::vector<double> before;
   double lost_early = 0, lost_late = 0;

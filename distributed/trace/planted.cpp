@@ -252,4 +252,12 @@ const PlantedFault& planted_fault(std::string_view name) {
                    "one that `opbound sentinel --list` names");
 }
 
+void require_plantable(const train::TrainingSpec& spec) {
+  const train::ModelSpec& m = spec.model;
+  if (m.layers >= 2 && m.heads >= 2 && m.norm == train::Norm::layer_norm && spec.micro_batches >= 2)
+    return;
+  throw InputError(spec.file.string(), "faults cannot be planted in this run",
+                   "2 layers, 2 heads and 2 micro-batches at least, and norm layer_norm");
+}
+
 }  // namespace opbound::trace

@@ -33,4 +33,8 @@ std::span<const PlantedFault> planted_faults();
 /// Throws InputError for a name that is none.
 const PlantedFault& planted_fault(std::string_view name);
 
+/// Throws InputError for a run in which a fault would strike nothing: all need two layers, layer
+/// norms, two heads and two micro-batches.
+void require_plantable(const train::TrainingSpec& spec);
+
 }  // namespace opbound::trace
