@@ -39,9 +39,12 @@ struct Measured {
                 std::string unit = {});
 };
 
-/// The false-alarm rate of every interval that a verdict rests on: 1% for all of a ledger of 57
-/// rows together (Bonferroni), however many figures a row has one of.
-inline constexpr double interval_alpha = 0.01 / 57;
+/// Rows of the committed ledger.
+inline constexpr int ledger_rows = 57;
+
+/// The false-alarm rate of every interval that a verdict rests on: 1% for all rows of the ledger
+/// together (Bonferroni), however many figures a row has one of.
+inline constexpr double interval_alpha = 0.01 / ledger_rows;
 
 enum class Comparison : std::uint8_t { equals, is, is_not, above, below, at_least, at_most };
 /// `equals`: is rounded or cut to the number as it is printed, "0.012" being all of [0.0115,
