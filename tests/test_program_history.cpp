@@ -253,6 +253,22 @@ TEST_F(Nightly, a_device_that_is_gone_is_no_good_night) {
   EXPECT_EQ(runs(" --accepted"), 1);
 }
 
+TEST_F(Nightly, the_nightly_tier_says_what_it_catches) {
+  // `power` takes minutes: here another program answers for it.
+  put("stub",
+      "#!/bin/sh\nif [ \"$1\" = power ]; then echo \"$@\"; exit $(cat code); "
+      "fi\nexec " OPBOUND_PROGRAM " \"$@\"\n");
+  std::filesystem::permissions(path("stub"), std::filesystem::perms::owner_all);
+  for (const char* code : {"0", "1"}) {
+    put("code", code);
+    const Ran ran = night("--devices cpu --tier nightly --program ./stub");
+    EXPECT_EQ(ran.code, std::atoi(code)) << ran.out << ran.err;
+    EXPECT_NE(ran.out.find("good"), std::string::npos) << ran.out;
+    EXPECT_TRUE(get(reports(".md").back()).starts_with("power --tier nightly --out reports/night_"))
+        << get(reports(".md").back());
+  }
+}
+
 TEST_F(Nightly, what_it_cannot_do_is_code_2) {
   EXPECT_EQ(night("--devices tpu").code, 2);
   EXPECT_EQ(night("--nonsense").code, 2);
