@@ -190,9 +190,17 @@ void Trainer::State::begin() {
 }
 
 RunView Trainer::State::view() {
-  return {
-      spec,     layout, tape,      refs,         sampler,
-      *machine, *ranks, providers, arrays.owned, {arrays.master, arrays.m, arrays.v, sum.mean()}};
+  return {spec,
+          layout,
+          tape,
+          refs,
+          sampler,
+          *machine,
+          *ranks,
+          providers,
+          arrays.owned,
+          {arrays.master, arrays.m, arrays.v, sum.mean()},
+          facts.data_sha256};
 }
 
 void Trainer::State::start_update(double lr) {
