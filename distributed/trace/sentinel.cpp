@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "distributed/trace/config_check.hpp"
+#include "distributed/trace/gradient_check.hpp"
 #include "distributed/train/trainer.hpp"
 #include "distributed/train/whole.hpp"
 #include "ops/hash.hpp"
@@ -272,7 +273,7 @@ void Sentinel::State::check_scale(const train::StepResult& result) {
                            : overflow,
         is_lost
             ? "the loss is not finite, which no loss scale cures"
-            : "at a loss scale of " + legible(result.loss_scale) + ", which makes nothing larger");
+            : "at a loss scale of " + shortest(result.loss_scale) + ", which makes nothing larger");
 }
 
 void Sentinel::State::check_norm(const train::StepResult& result) {

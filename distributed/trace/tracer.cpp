@@ -40,7 +40,7 @@ Tensor part_of(const std::vector<std::byte>& flat, Element e, const train::Layou
 TraceHead head_of(TraceHead head, const RunView& run) {
   head.spec = train::json_of(run.spec).dump();
   head.device = run.machine.own().device();
-  head.data_sha256 = run.data_sha256;
+  head.data_sha256 = run.sampler.text_sha256();
   head.ranks = run.ranks.size();
   head.providers = run.providers.versions();
   return head;

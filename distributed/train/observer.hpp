@@ -14,7 +14,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "distributed/collectives.hpp"
@@ -41,7 +40,6 @@ struct RunView {
   const ProviderTable& providers;
   std::vector<Range> owned;  ///< of the flat array, ascending: what `arrays` holds
   FlatArrays arrays;         ///< gradient: the mean, complete when `reduced` is told
-  std::string data_sha256;   ///< of the text
 
   bool is_whole() const { return owned.size() == 1 && owned.front().count() == layout.count(); }
 };

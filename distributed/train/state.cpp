@@ -190,17 +190,9 @@ void Trainer::State::begin() {
 }
 
 RunView Trainer::State::view() {
-  return {spec,
-          layout,
-          tape,
-          refs,
-          sampler,
-          *machine,
-          *ranks,
-          providers,
-          arrays.owned,
-          {arrays.master, arrays.m, arrays.v, sum.mean()},
-          facts.data_sha256};
+  return {
+      spec,     layout, tape,      refs,         sampler,
+      *machine, *ranks, providers, arrays.owned, {arrays.master, arrays.m, arrays.v, sum.mean()}};
 }
 
 void Trainer::State::start_update(double lr) {
