@@ -78,6 +78,15 @@ TEST(Amplitudes, AStepThatOneTwinHasAloneHasNoLimit) {
   for (const std::int64_t s : {2, 50, 51}) EXPECT_EQ(limits.limit(s, 0), HUGE_VAL) << s;
 }
 
+TEST(Amplitudes, TheLeastLimitIsThatOfTheNearestPlace) {
+  Amplitudes limits;
+  for (std::size_t twin = 0; twin < 3; ++twin)
+    for (std::int64_t s = 0; s < 4; ++s) limits.take(twin, s, std::array<double, 2>{1e-3, 1e-5});
+  limits.finish(1e-3);
+  EXPECT_EQ(limits.least_limit(2), limits.limit(2, 1));
+  EXPECT_EQ(limits.least_limit(9), HUGE_VAL);
+}
+
 // A parameter whose gradient rounding left alone in all twins may differ in the next run.
 TEST(Amplitudes, AZeroIsNoLimitWhereOthersDiffer) {
   Amplitudes limits;

@@ -110,8 +110,7 @@ class Diff {
   void take(const StepDistance& d) {
     if (++steps_ == 1) first_step_ = d.step;
     last_ = d;
-    if (band_ && !parted_ && !band_->has_parted(d) && std::isinf(band_->loss_limit(d.step)))
-      ++unlimited_;
+    if (band_ && !parted_ && !band_->has_parted(d) && band_->is_idle(d.step)) ++idle_;
     const auto first = [&](std::optional<std::int64_t>& step, bool differs) {
       if (differs && !step) step = d.step;
     };
@@ -215,9 +214,11 @@ class Diff {
           fmt::format("from step {} on there is no limit: one run alone skipped its update, as a "
                       "dynamic loss scale may\n",
                       *parted_));
-    if (unlimited_ > 0)
-      print(fmt::format("{} of {} steps have no limit: fewer than two twins have them\n",
-                        unlimited_, steps_));
+    if (idle_ > 0)
+      print(
+          fmt::format("at {} of {} steps no distance can reach its limit: more twins, or longer "
+                      "ones, would say more\n",
+                      idle_, steps_));
     print(fmt::format("the rule `cosine below 0.9999`: {}\n",
                       article_ ? fmt::format("alarm at step {}", *article_) : "no alarm"));
   }
@@ -257,7 +258,7 @@ class Diff {
   bool must_agree_ = false;
   std::vector<StepDistance> shown_;
   StepDistance last_;
-  std::int64_t steps_ = 0, first_step_ = 0, exceeding_ = 0, unlimited_ = 0;
+  std::int64_t steps_ = 0, first_step_ = 0, exceeding_ = 0, idle_ = 0;
   std::optional<std::int64_t> samples_, randomness_, loss_, rate_, bits_, article_, parted_;
   std::vector<std::size_t> differing_;
   std::optional<StepDistance> prompts_;  ///< the last one that has them

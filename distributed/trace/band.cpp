@@ -121,6 +121,14 @@ double Amplitudes::limit(std::int64_t step, std::size_t place) const {
   return s.quantile * std::sqrt(s.mean * (sum / count) * (1 + 1 / m));
 }
 
+double Amplitudes::least_limit(std::int64_t step) const {
+  const auto found = steps_.find(step);
+  double least = infinity;
+  for (std::size_t p = 0; found != steps_.end() && p < found->second.squares.size(); ++p)
+    least = std::min(least, limit(step, p));
+  return least;
+}
+
 double Amplitudes::spread(std::int64_t step) const {
   const auto found = steps_.find(step);
   return found == steps_.end() ? 0 : std::sqrt(found->second.mean);

@@ -39,6 +39,8 @@ class Amplitudes {
   void finish(double alpha);
   /// Infinite where fewer than two twins have the step.
   double limit(std::int64_t step, std::size_t place) const;
+  /// The smallest one of a step's places.
+  double least_limit(std::int64_t step) const;
   /// r(s), and the degrees of freedom; 0 where no twin has the step.
   double spread(std::int64_t step) const;
   double freedom(std::int64_t step) const;
@@ -76,6 +78,8 @@ class Band {
   double limit(std::int64_t step, std::size_t parameter) const {
     return gradient_.limit(step, parameter);
   }
+  /// No distance reaches its limit there: none is above 2 (|a - b| <= 2 max(|a|, |b|)).
+  bool is_idle(std::int64_t step) const { return gradient_.least_limit(step) >= 2; }
   double loss_limit(std::int64_t step) const { return loss_.limit(step, 0); }
   double kl_limit(std::int64_t step) const;
   double alpha() const { return alpha_; }

@@ -154,6 +154,13 @@ void Sentinel::begin(const RunView& run) {
       throw InputError(s.options.reference,
                        "a run that need not give this run's bits, and no twins for limits",
                        "--twins, or a reference of the same spec, text, version and ranks");
+    std::int64_t idle = 0;
+    for (std::int64_t step = 0; s.band && step < run.spec.steps; ++step)
+      idle += s.band->is_idle(step) ? 1 : 0;
+    if (idle > 0 && s.options.on_note)
+      s.options.on_note("the twins' limits say nothing of gradients at " + std::to_string(idle) +
+                        " of " + std::to_string(run.spec.steps) +
+                        " steps: no distance can reach them");
     const std::int64_t known = s.reference->last_step() + 1;
     if (known < run.spec.steps && s.options.on_note)
       s.options.on_note("the reference has " + std::to_string(known) + " of " +
