@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "distributed/trace/compare.hpp"
+#include "distributed/trace/band.hpp"
 #include "reports/error.hpp"
 #include "reports/text.hpp"
 #include "tools/command_line.hpp"
@@ -108,14 +108,16 @@ class Diff {
 
  private:
   void take(const StepDistance& d) {
-    ++steps_;
+    if (++steps_ == 1) first_step_ = d.step;
     last_ = d;
+    if (band_ && !parted_ && !band_->has_parted(d) && band_->is_idle(d.step)) ++idle_;
     const auto first = [&](std::optional<std::int64_t>& step, bool differs) {
       if (differs && !step) step = d.step;
     };
     first(samples_, !d.has_same_samples);
     first(randomness_, !d.has_same_randomness);
     first(loss_, !d.has_same_loss);
+    first(rate_, !d.has_same_rate);
     first(article_, d.cosine < 0.9999);
     if (d.kl_nats) prompts_ = d;
     if (!bits_ && !d.has_same_bits()) {
@@ -123,7 +125,9 @@ class Diff {
       for (std::size_t p = 0; p < d.differs.size(); ++p)
         if (d.differs[p] != 0) differing_.push_back(p);
     }
-    if (band_ || must_agree_)
+    if (band_ && band_->has_parted(d)) {
+      first(parted_, true);
+    } else if (band_ || must_agree_)
       if (const std::optional<Excess> e = excess_of(d, band_ ? &*band_ : nullptr)) {
         ++exceeding_;
         if (!alarm_) alarm_ = e;
@@ -171,6 +175,7 @@ class Diff {
     line("random numbers", randomness_);
     line("bits of gradients", bits_);
     line("losses", loss_);
+    line("learning rates", rate_);
     if (bits_) {
       std::string names;
       for (std::size_t i = 0; i < std::min<std::size_t>(differing_.size(), 3); ++i)
@@ -189,11 +194,12 @@ class Diff {
 
   void print_alarm() const {
     if (band_)
-      print(
-          fmt::format("limits: {} twins, false alarm with probability {:g} over all {} steps; "
-                      "deviation of a distance's logarithm {:.3f} at first, {:.3f} at last\n",
-                      options_.twins.size(), options_.alpha, steps_, band_->deviation(0),
-                      band_->deviation(last_.step)));
+      print(fmt::format(
+          "limits: {} twins, false alarm with probability {:g} over all {} steps; "
+          "their distances {:.2g} at first, worth {:.1f} twins, {:.2g} and {:.1f} at "
+          "last\n",
+          options_.twins.size(), options_.alpha, steps_, band_->spread(first_step_),
+          band_->freedom(first_step_), band_->spread(last_.step), band_->freedom(last_.step)));
     else
       print(must_agree_ ? "limits: both runs compute the same, so every bit has to agree\n"
                         : "limits: none without --twins: these runs may differ by rounding\n");
@@ -202,7 +208,17 @@ class Diff {
                         alarm_->step, exceeding_, steps_, parameters_[alarm_->parameter].name,
                         alarm_->distance, alarm_->limit));
     else if (band_ || must_agree_)
-      print("no alarm\n");
+      print(parted_ ? fmt::format("no alarm before step {}\n", *parted_) : "no alarm\n");
+    if (parted_)
+      print(
+          fmt::format("from step {} on there is no limit: one run alone skipped its update, as a "
+                      "dynamic loss scale may\n",
+                      *parted_));
+    if (idle_ > 0)
+      print(
+          fmt::format("at {} of {} steps no distance can reach its limit: more twins, or longer "
+                      "ones, would say more\n",
+                      idle_, steps_));
     print(fmt::format("the rule `cosine below 0.9999`: {}\n",
                       article_ ? fmt::format("alarm at step {}", *article_) : "no alarm"));
   }
@@ -242,8 +258,8 @@ class Diff {
   bool must_agree_ = false;
   std::vector<StepDistance> shown_;
   StepDistance last_;
-  std::int64_t steps_ = 0, exceeding_ = 0;
-  std::optional<std::int64_t> samples_, randomness_, loss_, bits_, article_;
+  std::int64_t steps_ = 0, first_step_ = 0, exceeding_ = 0, idle_ = 0;
+  std::optional<std::int64_t> samples_, randomness_, loss_, rate_, bits_, article_, parted_;
   std::vector<std::size_t> differing_;
   std::optional<StepDistance> prompts_;  ///< the last one that has them
   std::optional<Excess> alarm_;

@@ -244,22 +244,13 @@ void Audit::share_findings() {
   Collectives& ranks = run_->run.ranks;
   std::string text;
   for (const Finding& f : own_) text += to_json(f) + "\n";
-  std::vector<double> sizes = gathered(ranks, {static_cast<double>(text.size())});
-  const auto most = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
   own_.clear();
-  if (most == 0) return;
-  text.resize(most, ' ');
-  const std::vector<std::byte> all = ranks.gather(std::as_bytes(std::span(text)));
-  for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
-    std::string part(most, ' ');
-    std::memcpy(part.data(), all.data() + rank * most, most);
-    part.resize(static_cast<std::size_t>(sizes[rank]));
+  for (const std::string& part : gathered_texts(ranks, text))
     for (std::size_t at = 0; at < part.size(); at = part.find('\n', at) + 1) {
       ++summary_.findings;
       if (findings_.size() < most_findings)
         findings_.push_back(finding_of(part.substr(at, part.find('\n', at) - at)));
     }
-  }
 }
 
 }  // namespace opbound::trace

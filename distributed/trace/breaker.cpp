@@ -30,8 +30,11 @@ bool Breaker::judge(train::Trainer& trainer) {
 }
 
 void Breaker::go_back(train::Trainer& trainer, const TraceEvent& alarm) {
-  // A checkpoint of s steps done was made before step s: it is safe if the alarm is of s or later.
-  std::int64_t safe = alarm.step;
+  // A checkpoint of s steps done holds what step s began with: it is safe where an alarm of step s
+  // is of what that step alone was given. Any other may come from what became of the state after
+  // the last step's checks and before the checkpoint.
+  const bool is_of_step = alarm.check == "seed" || alarm.check == "tokens";
+  std::int64_t safe = is_of_step ? alarm.step : alarm.step - 1;
   const bool is_again = alarm.step <= alarmed_by_;
   if (is_again) safe = std::min(safe, went_back_to_ - 1);
   alarmed_by_ = std::max(alarmed_by_, alarm.step);

@@ -1,9 +1,9 @@
 #include "distributed/trace/compare.hpp"
 
 #include <algorithm>
-#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
@@ -17,10 +17,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// Below it a distance is fp64's rounding of the sketches.
-constexpr double least_distance = 0x1p-52;
-/// Distances of neighbouring steps are much alike: fewer steps would show too few draws.
-constexpr std::size_t shortest_window = 32;
 
 Json spec_of(const TraceHead& head, const std::string& path) {
   Json spec = Json::parse(head.spec, nullptr, false);
@@ -32,7 +28,7 @@ Json spec_of(const TraceHead& head, const std::string& path) {
 /// Leaves of a JSON object, by their paths.
 std::map<std::string, std::string> leaves(const Json& j) {
   std::map<std::string, std::string> all;
-  const Json flat = j.flatten();
+  const Json flat = j.empty() ? Json::object() : j.flatten();
   for (const auto& [path, value] : flat.items()) {
     std::string name = path.substr(1);
     std::replace(name.begin(), name.end(), '/', '.');
@@ -68,9 +64,14 @@ bool StepDistance::has_same_bits() const {
 StepDistance distance_of(const TraceStep& a, const TraceStep& b) {
   StepDistance d;
   d.step = a.step;
+  const double ratio = a.loss_scale / b.loss_scale;
+  const bool is_scaled = ratio != 1 && std::isfinite(ratio) && ratio > 0;
   std::vector<double> left, right;
   for (std::size_t p = 0; p < a.gradients.size(); ++p) {
-    const GradientSums &x = a.gradients[p], &y = b.gradients[p];
+    const GradientSums& x = a.gradients[p];
+    GradientSums y = b.gradients[p];
+    if (is_scaled)
+      for (double& s : y.sketch) s *= ratio;
     d.parameters.push_back(x.nonfinite != y.nonfinite ? infinity : distance(x.sketch, y.sketch));
     d.differs.push_back(x.hash != y.hash ? 1 : 0);
     left.insert(left.end(), x.sketch.begin(), x.sketch.end());
@@ -83,6 +84,9 @@ StepDistance distance_of(const TraceStep& a, const TraceStep& b) {
   if (!a.prompts.empty() && a.prompts.size() == b.prompts.size()) compare_prompts(a, b, d);
   d.has_same_samples = a.sample_hash == b.sample_hash;
   d.has_same_randomness = a.random_hash == b.random_hash;
+  d.has_same_rate = a.lr == b.lr || (std::isnan(a.lr) && std::isnan(b.lr));
+  d.has_parted = a.is_skipped != b.is_skipped;
+  d.has_skipped = a.is_skipped && b.is_skipped;
   return d;
 }
 
@@ -90,159 +94,71 @@ void for_each_distance(TraceFile& a, TraceFile& b,
                        const std::function<bool(const StepDistance&)>& take) {
   if (a.parameters() != b.parameters())
     throw InputError(b.path(), "a run of another model", "one of the model of " + a.path());
+  bool has_parted = false;
   a.for_each_step([&](const TraceStep& left) {
     const std::optional<TraceStep> right = b.step(left.step);
-    return !right || take(distance_of(left, *right));
+    if (!right) return true;
+    StepDistance d = distance_of(left, *right);
+    d.has_parted = has_parted = has_parted || d.has_parted;
+    return take(d);
   });
-}
-
-// ---- the band
-
-void Band::Spread::take(std::int64_t step, const std::vector<double>& distances) {
-  const auto at = static_cast<std::size_t>(step);
-  if (sums.size() <= at) {
-    sums.resize(at + 1);
-    squares.resize(at + 1);
-    counts.resize(at + 1);
-  }
-  sums[at].resize(distances.size());
-  squares[at].resize(distances.size());
-  ++counts[at];
-  for (std::size_t p = 0; p < distances.size(); ++p) {
-    const double l = std::log(std::max(distances[p], least_distance));
-    sums[at][p] += l;
-    squares[at][p] += l * l;
-  }
-}
-
-void Band::Spread::finish(std::size_t twins, double alpha) {
-  // Sums of squares and degrees of freedom before each step.
-  std::vector<double> square(sums.size() + 1), freedom(sums.size() + 1);
-  double comparisons = 0;
-  std::size_t places = 0;
-  const auto m = static_cast<double>(twins);
-  for (std::size_t s = 0; s < sums.size(); ++s) {
-    square[s + 1] = square[s];
-    freedom[s + 1] = freedom[s];
-    if (counts[s] != twins) continue;
-    places = sums[s].size();
-    for (std::size_t p = 0; p < places; ++p) {
-      square[s + 1] += std::max(0.0, squares[s][p] - sums[s][p] * sums[s][p] / m);
-      freedom[s + 1] += m - 1;
-      ++comparisons;
-    }
-  }
-  if (comparisons == 0) return;
-  for (std::size_t s = 0; s < sums.size(); ++s) {
-    const std::size_t first = s / 2;
-    const std::size_t end = std::min(sums.size(), 2 * std::max(s, shortest_window / 2) + 1);
-    sigma.push_back(std::sqrt((square[end] - square[first]) / (freedom[end] - freedom[first])));
-  }
-  const double independent = static_cast<double>((twins - 1) * places);
-  quantile = boost::math::quantile(
-      boost::math::complement(boost::math::students_t(independent), alpha / comparisons));
-}
-
-double Band::Spread::limit(std::int64_t step, std::size_t place) const {
-  const auto at = static_cast<std::size_t>(step);
-  if (at >= sigma.size() || counts[at] < 2 || place >= sums[at].size()) return infinity;
-  const auto m = static_cast<double>(counts[at]);
-  return std::exp(sums[at][place] / m + quantile * sigma[at] * std::sqrt(1 + 1 / m));
-}
-
-void Band::Amplitude::finish(std::size_t twins, double alpha) {
-  if (squares.empty()) return;
-  const auto comparisons = static_cast<double>(squares.size());
-  quantile = boost::math::quantile(boost::math::complement(
-      boost::math::students_t(static_cast<double>(twins)), alpha / comparisons / 2));
-}
-
-double Band::Amplitude::limit(std::int64_t step, std::size_t twins) const {
-  if (!squares.contains(step)) return infinity;
-  const auto last = 2 * std::max(step, static_cast<std::int64_t>(shortest_window / 2));
-  const auto m = static_cast<double>(twins);
-  double sum = 0, count = 0;
-  for (auto it = squares.lower_bound(step / 2); it != squares.end() && it->first <= last; ++it) {
-    sum += it->second;
-    count += m;
-  }
-  return quantile * std::sqrt(sum / count) * std::sqrt(1 + 1 / m);
-}
-
-Band::Band(TraceFile& reference, const std::vector<std::string>& twins, double alpha)
-    : alpha_(alpha), twins_(twins.size()) {
-  if (twins.size() < 2)
-    throw InputError("twins", std::to_string(twins.size()) + " of them", "at least 2 traces");
-  const std::string spec = reference.head().spec;
-  for (const std::string& path : twins) {
-    TraceFile twin(path, TraceFile::Open::read);
-    if (twin.head().spec != spec)
-      throw InputError(path, "a run of another spec than " + reference.path(),
-                       "a twin: the same run with --twin");
-    bool is_itself = true;
-    for_each_distance(reference, twin, [&](const StepDistance& d) {
-      is_itself = is_itself && d.has_same_bits();
-      gradient_.take(d.step, d.parameters);
-      loss_.take(d.step, d.loss);
-      if (d.kl_nats) kl_.take(d.step, std::sqrt(*d.kl_nats));
-      return true;
-    });
-    if (is_itself)
-      throw InputError(path, "the reference again, bit for bit",
-                       "a twin: the same run with --twin");
-  }
-  // All three are watched together.
-  gradient_.finish(twins.size(), alpha / 3);
-  loss_.finish(twins.size(), alpha / 3);
-  kl_.finish(twins.size(), alpha / 3);
-}
-
-double Band::limit(std::int64_t step, std::size_t parameter) const {
-  return gradient_.limit(step, parameter);
-}
-double Band::deviation(std::int64_t step) const {
-  const auto at = static_cast<std::size_t>(step);
-  return at < gradient_.sigma.size() ? gradient_.sigma[at] : 0;
-}
-double Band::loss_limit(std::int64_t step) const { return loss_.limit(step, twins_); }
-
-double Band::kl_limit(std::int64_t step) const {
-  const double root = kl_.limit(step, twins_);
-  return root * root;
-}
-
-std::optional<Excess> excess_of(const StepDistance& d, const Band* band) {
-  std::optional<Excess> worst;
-  double farthest = 1;
-  for (std::size_t p = 0; p < d.parameters.size(); ++p) {
-    const double limit = band != nullptr ? band->limit(d.step, p) : 0;
-    const bool exceeds = band != nullptr ? d.parameters[p] > limit : d.differs[p] != 0;
-    if (!exceeds) continue;
-    // Bits may differ where sketches do not show it.
-    const double ratio = limit > 0 ? d.parameters[p] / limit : std::max(d.parameters[p], 0x1p-60);
-    if (worst && ratio <= farthest) continue;
-    farthest = ratio;
-    worst = Excess{d.step, p, d.parameters[p], limit};
-  }
-  return worst;
 }
 
 // ---- what differs
 
+bool have_same_text(const TraceHead& a, const TraceHead& b) {
+  return a.data_sha256.empty() || b.data_sha256.empty() || a.data_sha256 == b.data_sha256;
+}
+
+namespace {
+
+Json at(const Json& j, const char* key) { return j.contains(key) ? j[key] : Json(); }
+
+std::string environment_of(const TraceHead& head, const char* key) {
+  for (const auto& [name, value] : head.environment)
+    if (name == key) return value;
+  return {};
+}
+
+/// What weights are rounded to on their way between ranks; "": nothing that the master weights are
+/// not.
+std::string wire_of(const Json& spec) {
+  const std::string sharding = at(spec, "sharding").is_string() ? spec["sharding"] : "dp";
+  Json wire = sharding == "zero3-offload" ? Json("bf16") : Json("fp32");
+  if (sharding == "fsdp") wire = at(spec, "gather");
+  const Json policy = at(spec, "policy");
+  if (sharding == "dp" || !policy.is_object() || wire == at(policy, "master") || wire == "fp64")
+    return {};
+  if (wire == "fp32" && at(policy, "master") != "fp64") return {};
+  return wire.dump();
+}
+
+/// The learning rate of a step hangs on how many there will be: train::learning_rate.
+bool needs_length(const Json& spec) {
+  const Json schedule = at(spec, "schedule");
+  return !schedule.is_object() || at(schedule, "final_share") != 1;
+}
+
+}  // namespace
+
 bool must_agree_in_bits(const TraceHead& a, const TraceHead& b) {
   const Json x = Json::parse(a.spec, nullptr, false), y = Json::parse(b.spec, nullptr, false);
   if (!x.is_object() || !y.is_object()) return false;
-  const auto is_own = [](const TraceHead& h) {
-    return h.providers.size() <= 1;  // a plug-in's kernel may do as it likes
-  };
+  const bool are_own = a.providers.size() <= 1 && a.providers == b.providers;
+  if (!are_own || a.source != b.source) return false;  // another kernel may do as it likes
+  if (environment_of(a, "twin") != environment_of(b, "twin")) return false;
   const auto without_layout = [](Json j) {
     for (const char* key : {"sharding", "gather", "steps", "data"}) j.erase(key);
     return j;
   };
-  const bool is_reproducible = x.contains("policy") && x["policy"].contains("reproducible_sum") &&
-                               x["policy"]["reproducible_sum"] == true;
-  return is_own(a) && is_own(b) && without_layout(x) == without_layout(y) &&
-         a.data_sha256 == b.data_sha256 && (is_reproducible || a.ranks == b.ranks);
+  if (without_layout(x) != without_layout(y) || wire_of(x) != wire_of(y)) return false;
+  if (needs_length(x) && at(x, "steps") != at(y, "steps")) return false;
+  const bool is_text_known = !a.data_sha256.empty() && !b.data_sha256.empty();
+  if (is_text_known ? a.data_sha256 != b.data_sha256 : at(x, "data") != at(y, "data")) return false;
+  const Json policy = at(x, "policy");
+  const bool is_reproducible = policy.is_object() && at(policy, "reproducible_sum") == true;
+  return is_reproducible ||
+         (a.ranks == b.ranks && (a.ranks == 1 || at(x, "sharding") == at(y, "sharding")));
 }
 
 std::vector<std::string> differences(const TraceHead& a, const TraceHead& b) {
@@ -257,6 +173,7 @@ std::vector<std::string> differences(const TraceHead& a, const TraceHead& b) {
   for (const auto& [name, value] : x) names.insert(name);
   for (const auto& [name, value] : y) names.insert(name);
   for (const std::string& name : names) compare(name, x[name], y[name]);
+  compare("written by", a.source, b.source);
   compare("device", a.device, b.device);
   compare("ranks", std::to_string(a.ranks), std::to_string(b.ranks));
   compare("text", a.data_sha256.substr(0, 12), b.data_sha256.substr(0, 12));
@@ -305,7 +222,7 @@ std::optional<FirstCall> first_differing_call(TraceFile& a, TraceFile& b, std::i
 Cause cause_of(const FirstCall& call, const TraceHead& a, const TraceHead& b) {
   if (call.a.precision != call.b.precision) return Cause::format;
   if (call.a.variant != call.b.variant) return Cause::algorithm;
-  const bool has_same_kernel = call.a.provider == call.b.provider &&
+  const bool has_same_kernel = call.a.provider == call.b.provider && a.source == b.source &&
                                (call.a.provider == "own" || a.providers == b.providers);
   if (!has_same_kernel) return Cause::provider;
   if (call.bits.phase != 0 && a.ranks != b.ranks) return Cause::order;

@@ -27,8 +27,7 @@ bool is_audit(const TraceEvent& e) { return e.check.starts_with("audit: "); }
 std::optional<std::int64_t>& field_of(Detected& d, const TraceEvent& e) {
   if (is_audit(e)) return d.audit;
   if (e.check == "fingerprint") return d.fingerprint;
-  if (e.check == "loss") return d.loss_to_reference;
-  return e.check == "loss's trend" ? d.loss_alone : d.step_check;
+  return e.check == "loss" ? d.loss_to_reference : d.step_check;
 }
 
 /// How exact a place an alarm names: an audit's call, a step check, a parameter, none.
@@ -144,6 +143,9 @@ void Detection::run(const PlantedFault& fault, train::Observer& planted, Detecte
     if (!field) field = e.step - options_.first_step;
     if (best == nullptr || rank_of(e) > rank_of(*best)) best = &e;
   }
+  for (const TraceEvent& e : watch.sentinel.suspicions())
+    if (e.step >= options_.first_step && !found.loss_alone)
+      found.loss_alone = e.step - options_.first_step;
   if (best == nullptr) return;
   found.place = best->place;
   found.is_place_right = has_word(best->place, fault.place);

@@ -94,9 +94,18 @@ GradientSums all_sums(std::uint64_t key, std::int64_t first, std::int64_t count,
   return all;
 }
 
-double dot(std::span<const double> a, std::span<const double> b) {
+/// A power of two that takes the largest number to 1 or so: its square neither overflows nor
+/// vanishes. 1 of zeros.
+double scale_of(std::span<const double> a) {
+  double largest = 0;
+  for (const double x : a) largest = std::max(largest, std::abs(x));
+  if (largest == 0 || !std::isfinite(largest)) return 1;
+  return std::ldexp(1, std::min(-std::ilogb(largest), 1000));  // 2^1074 is none
+}
+
+double dot(std::span<const double> a, std::span<const double> b, double x, double y) {
   double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] * x) * (b[i] * y);
   return sum;
 }
 
@@ -155,16 +164,23 @@ GradientSums sums_of(std::uint64_t key, std::int64_t first, std::int64_t count, 
 }
 
 double cosine(std::span<const double> a, std::span<const double> b) {
-  const double aa = dot(a, a), bb = dot(b, b);
+  const double x = scale_of(a), y = scale_of(b);
+  const double aa = dot(a, a, x, x), bb = dot(b, b, y, y);
   if (aa == 0 && bb == 0) return 1;
   if (aa == 0 || bb == 0) return 0;
-  return dot(a, b) / std::sqrt(aa * bb);
+  return dot(a, b, x, y) / std::sqrt(aa * bb);
 }
 
 double distance(std::span<const double> a, std::span<const double> b) {
+  const double scale = std::min(scale_of(a), scale_of(b));
   double square = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) square += (a[i] - b[i]) * (a[i] - b[i]);
-  const double larger = std::max(dot(a, a), dot(b, b));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = a[i] * scale - b[i] * scale;
+    square += d * d;
+  }
+  const double larger = std::max(dot(a, a, scale, scale), dot(b, b, scale, scale));
+  if (!std::isfinite(larger) || !std::isfinite(square))
+    return std::ranges::equal(a, b) ? 0 : HUGE_VAL;
   return larger > 0 ? std::sqrt(square / larger) : 0;
 }
 

@@ -60,6 +60,7 @@ GradientSums sums_of(std::uint64_t key, std::int64_t first, std::int64_t count, 
 double cosine(std::span<const double> a, std::span<const double> b);
 
 /// |a - b| / max(|a|, |b|): of gradients of equal norm sqrt(2 (1 - cosine)); 0 of two that are 0.
+/// Infinite where one of them is not finite and they are not the same.
 double distance(std::span<const double> a, std::span<const double> b);
 
 }  // namespace opbound::trace

@@ -82,4 +82,19 @@ std::vector<double> gathered(Collectives& ranks, const std::vector<double>& own)
   return all;
 }
 
+std::vector<std::string> gathered_texts(Collectives& ranks, const std::string& own) {
+  const std::vector<double> sizes = gathered(ranks, {static_cast<double>(own.size())});
+  const auto most = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
+  if (most == 0) return std::vector<std::string>(sizes.size());
+  std::string text = own;
+  text.resize(most, ' ');
+  const std::vector<std::byte> all = ranks.gather(std::as_bytes(std::span(text)));
+  std::vector<std::string> texts;
+  for (std::size_t r = 0; r < sizes.size(); ++r) {
+    const char* const first = reinterpret_cast<const char*>(all.data()) + r * text.size();
+    texts.emplace_back(first, first + static_cast<std::size_t>(sizes[r]));
+  }
+  return texts;
+}
+
 }  // namespace opbound::trace

@@ -55,4 +55,7 @@ MeanFit fit_of(const SignSums& mean, const SignSums& sum_of_terms, double elemen
 /// Doubles of all ranks, one rank's after another.
 std::vector<double> gathered(Collectives& ranks, const std::vector<double>& own);
 
+/// A text of each rank, in their order.
+std::vector<std::string> gathered_texts(Collectives& ranks, const std::string& own);
+
 }  // namespace opbound::trace

@@ -7,7 +7,7 @@
 //   reference    fingerprints and losses against a reference run, within the limits of its twins,
 //                or bit for bit where both compute the same
 //   end to end   what the model says after the prompts, against the reference's, likewise
-//   trend        norms and losses against their own past
+//   trend        norms and losses against their own past: suspicions, not alarms
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "distributed/trace/audit.hpp"
-#include "distributed/trace/compare.hpp"
+#include "distributed/trace/band.hpp"
 #include "distributed/trace/tracer.hpp"
 
 namespace opbound::trace {
@@ -30,8 +30,9 @@ namespace opbound::trace {
 /// With mean m and standard deviation s of the last `window` values the next one is expected within
 /// m +- t s sqrt(1 + 1 / window), t the quantile of Student's distribution at alpha over the
 /// comparisons of a run (the prediction interval of normal values; Hahn and Meeker 1991, 4.2). A
-/// training's values are neither independent nor stationary, so the rate is an estimate: README.md
-/// has what clean runs gave.
+/// training's values are neither normal nor independent nor stationary, and 50 of them can tell no
+/// rate of one in thousands: one clean run in three had a value beyond (README.md). So what leaves
+/// its interval is a reason to look, no more.
 class Trend {
  public:
   static constexpr std::size_t window = 50;
@@ -66,16 +67,17 @@ double norm_bound(double norm, double loss_scale, std::int64_t count, std::int64
 struct SentinelOptions {
   std::string reference;           ///< a trace; empty: none
   std::vector<std::string> twins;  ///< of the reference
-  double alpha = 1e-3;         ///< of a false alarm of the reference's and the trend's checks each
-  bool watches_norms = false;  ///< the trend of every parameter's norm, beside the loss's
-  /// Told what is suspicious in the settings, before the first step.
+  double alpha = 1e-3;             ///< of a false alarm of the reference's checks
+  bool watches_norms = false;      ///< the trend of every parameter's norm, beside the loss's
+  /// Told what is suspicious: in the settings, before the first step; in the trend.
   std::function<void(const std::string&)> on_note{};
 };
 
 /// Reads what the tracer and the audit that were given before it found.
 class Sentinel final : public train::Observer {
  public:
-  /// Throws InputError for a reference or twins that cannot be read. The tracer and the audit,
+  /// Throws InputError for a reference or twins that cannot be read, and `begin` for a reference
+  /// that there is no limit to. The tracer and the audit,
   /// which may be null, outlive it and stand before it among the run's observers.
   Sentinel(SentinelOptions options, Tracer& tracer, Audit* audit);
   ~Sentinel() override;
@@ -93,8 +95,10 @@ class Sentinel final : public train::Observer {
   /// The weights were changed on purpose, as by going back to a checkpoint.
   void accept_state();
 
-  /// All so far, on every rank the same.
+  /// All so far, on every rank the same, whichever rank found them.
   const std::vector<TraceEvent>& alarms() const;
+  /// What the trend found: told, kept in the trace, and the next step is audited; no alarm.
+  const std::vector<TraceEvent>& suspicions() const;
 
  private:
   struct State;

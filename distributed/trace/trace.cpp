@@ -11,8 +11,9 @@ namespace {
 using sqlite::Statement;
 using sqlite::Transaction;
 
-constexpr int application = 0x6f706274;  // "opbt", in SQLite's header
-constexpr int patience_ms = 10'000;      // a step's rows take milliseconds
+constexpr int application = 0x6f706274;                             // "opbt", in SQLite's header
+constexpr std::int64_t last_possible_step = std::int64_t{1} << 40;  // of `opbound train`'s flags
+constexpr int patience_ms = 10'000;  // a step's rows take milliseconds
 constexpr const char* expected = "a trace that `opbound train --trace` made";
 
 constexpr const char* tables = R"sql(
@@ -210,7 +211,7 @@ void TraceFile::drop_from(std::int64_t step) {
   for (const char* sql :
        {"DELETE FROM step WHERE step >= ?", "DELETE FROM gradient WHERE step >= ?",
         "DELETE FROM full WHERE step >= ?", "DELETE FROM bits WHERE step >= ?",
-        "DELETE FROM prompt WHERE step >= ?", "DELETE FROM event WHERE step >= ?"}) {
+        "DELETE FROM prompt WHERE step >= ?"}) {
     Statement rows(database_, sql);
     rows.bind(word(step)).step();
   }
@@ -278,6 +279,7 @@ TraceStep TraceFile::read_step(Statement& row) {
   const auto refuse = [&] {
     throw InputError(path(), "step " + std::to_string(s.step) + " is damaged", expected);
   };
+  if (s.step < 0 || s.step > last_possible_step) refuse();
   Statement gradients(database_,
                       "SELECT parameter, count, nonfinite, sum, square, hash, sketch FROM gradient "
                       "WHERE step = ? ORDER BY parameter");

@@ -111,7 +111,8 @@ class TraceFile {
   void write_calls(const std::vector<TraceCall>& calls);
   void write(const TraceStep& step, const std::vector<CallBits>& bits);
   void write(const TraceEvent& event);
-  /// Forgets what was written of this step and the later ones: a run goes on before it.
+  /// Forgets what was written of this step and the later ones: a run goes on before it. Alarms
+  /// stay, for what was alarmed is why it went back.
   void drop_from(std::int64_t step);
 
   // ---- reading

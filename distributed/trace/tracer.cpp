@@ -40,6 +40,7 @@ Tensor part_of(const std::vector<std::byte>& flat, Element e, const train::Layou
 TraceHead head_of(TraceHead head, const RunView& run) {
   head.spec = train::json_of(run.spec).dump();
   head.device = run.machine.own().device();
+  head.data_sha256 = run.sampler.text_sha256();
   head.ranks = run.ranks.size();
   head.providers = run.providers.versions();
   return head;
@@ -201,6 +202,7 @@ Tracer::~Tracer() = default;
 
 void Tracer::go_on(bool resumes) { state_->options.goes_on = resumes; }
 
+TraceHead Tracer::head() const { return head_of(state_->options.head, *state_->run); }
 const TraceStep& Tracer::last() const { return state_->last; }
 const std::vector<TraceParameter>& Tracer::parameters() const { return state_->parameters; }
 

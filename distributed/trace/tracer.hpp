@@ -61,6 +61,8 @@ class Tracer final : public train::Observer {
   /// The step that was finished last, on every rank.
   const TraceStep& last() const;
   const std::vector<TraceParameter>& parameters() const;
+  /// Of the run that began.
+  TraceHead head() const;
   /// Rank 0 keeps it in the file.
   void note(const TraceEvent& event);
 

@@ -17,6 +17,7 @@ double drawn(std::int64_t index, std::uint64_t seed) {
 
 void Twin::begin(const train::RunView& run) {
   const Element e = element_of(run.spec.policy.master);
+  const Format kept = run.spec.policy.master;
   std::vector<std::byte> own = train::owned_array(run.machine, run.owned, e, run.arrays.master);
   std::int64_t at = 0;
   for (const train::Range& r : run.owned) {
@@ -27,7 +28,8 @@ void Twin::begin(const train::RunView& run) {
       for (std::int64_t i = first; i < last; ++i) {
         const std::int64_t place = at + i - r.begin;
         const double w = load(e, own.data(), place);
-        const double moved = w + drawn(i, seed_) * ulp(read, w) / 2;
+        const double least = std::max(ulp(read, w) / 2, ulp(kept, w));
+        const double moved = w + drawn(i, seed_) * least;
         store(e, own.data(), place, round_to(format_of(e), moved));
       }
     }

@@ -94,6 +94,8 @@ std::int64_t Sampler::window_at(std::int64_t epoch, std::int64_t place) const {
   return static_cast<std::int64_t>(word % context + window * context);
 }
 
+std::string Sampler::text_sha256() const { return opbound::sha256(std::as_bytes(bytes_)); }
+
 std::int64_t Sampler::epoch(std::int64_t step) const {
   return step * sampling_.micro_batches * sampling_.sequences / windows_;
 }

@@ -71,6 +71,9 @@ class Sampler {
   void fill_evaluation(std::int64_t batch, const TensorView& tokens,
                        const TensorView& targets) const;
 
+  /// SHA-256 of the text.
+  std::string text_sha256() const;
+
   /// The byte at which window `place` of an epoch begins.
   std::int64_t window_at(std::int64_t epoch, std::int64_t place) const;
 

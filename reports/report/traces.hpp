@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "distributed/trace/compare.hpp"
+#include "distributed/trace/band.hpp"
 
 namespace opbound::report {
 
