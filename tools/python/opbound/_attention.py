@@ -27,7 +27,6 @@ def _known(direction, inputs, outputs, lse, mask, is_causal, scale, variant, til
     name = _torch.format_of(q.dtype)
     if name in ("bf16", "fp16"):  # what is multiplied is stored first
         attributes.update(p_format=name, ds_format=name)
-    among = inputs if direction == "backward_local" else outputs
     place = None
     if mask is not None:
         if is_causal:
@@ -40,13 +39,15 @@ def _known(direction, inputs, outputs, lse, mask, is_causal, scale, variant, til
     pick = _heads if place is None else lambda t: _one(t, place)
     inputs = {name: pick(t) for name, t in inputs.items()}
     outputs = {name: pick(t) for name, t in outputs.items()}
-    if lse is not None:
-        among = inputs if direction == "backward_local" else outputs
-        among["lse"] = pick(lse.unsqueeze(-1)).squeeze(-1)
+    lse = pick(lse.unsqueeze(-1)).squeeze(-1)
     if mask is not None:
         inputs["bias"] = (mask.reshape(mask.shape[-2:]) if place is None
                           else mask.expand(*q.shape[:2], *mask.shape[-2:])[place])
         inputs["bias"] = inputs["bias"].expand(q.shape[-2], k.shape[-2])
+    if direction == "backward_local":
+        inputs["lse"] = lse
+    elif mask is None or not (inputs["bias"] == -float("inf")).all(-1).any():
+        outputs["lse"] = lse  # of a query that sees no key torch's is 0, by the formula -infinity
     return Known("attention", direction, inputs, outputs, attributes, "q",
                  "o" if direction == "forward" else "do", (variant,))
 

@@ -32,11 +32,14 @@ def _name_of(function):
     return function._schema.name + overload
 
 
+_storage_of = getattr(torch.Tensor, "untyped_storage", torch.Tensor.storage)  # new in torch 2
+
+
 def _storages(value, found):
     """Where the memory of all tensors in the arguments begins."""
     if torch.is_tensor(value):
         with contextlib.suppress(Exception):  # a tensor without memory
-            found.append(value.storage().data_ptr())
+            found.append(_storage_of(value).data_ptr())
     elif isinstance(value, (tuple, list)):
         for one in value:
             _storages(one, found)

@@ -1,16 +1,16 @@
 """What the tests share: a model, a loop, the program."""
-import os
-import pathlib
 import subprocess
 import tempfile
 
 import torch
 
+from opbound import _library
+
 torch.set_num_threads(1)
 
 
 def program():
-    return str(pathlib.Path(os.environ["OPBOUND_LIBRARY"]).parent / "opbound")
+    return str(_library.file().parent / "opbound")
 
 
 def opbound(*words):
