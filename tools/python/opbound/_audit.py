@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from opbound import _aten, _library, _torch
 from opbound._result import Result
-from opbound._trace import layer_of, plain_name
+from opbound._held import layer_of, plain_name
 from opbound._verify import _ask, judged_struct
 
 

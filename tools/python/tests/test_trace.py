@@ -11,7 +11,7 @@ import torch.multiprocessing
 
 import common
 import opbound
-from opbound import _trace
+from opbound import _fingerprint
 
 
 def train(path, steps=4, fault=None, scaler=None, **options):
@@ -58,6 +58,10 @@ class Scaler:
             optimizer.step()
 
 
+def _sums_of(name, flat, first):
+    return _fingerprint.sums_of(_fingerprint.Part(name, flat, first))
+
+
 def rows(path, sql):
     with sqlite3.connect(path) as database:
         return database.execute(sql).fetchall()
@@ -75,12 +79,13 @@ class TraceTest(unittest.TestCase):
 
     def test_sums_are_those_of_the_gradient(self):
         g = torch.tensor([1.5, -2.0, 0.25, math.inf, 4.0])
-        sums = _trace._sums_of("w", g, 0)
+        sums = _sums_of("w", g, 0)
         self.assertEqual((sums.count, sums.nonfinite), (5, 1))
         self.assertEqual((sums.sum, sums.square), (3.75, 22.3125))
         self.assertEqual(sorted(abs(s) for s in sums.sketch if s), [0.25, 1.5, 2.0, 4.0])
-        apart = _trace._sums_of("w", g[2:], 2, _trace._sums_of("w", g[:2], 0))
-        self.assertEqual((apart.hash, list(apart.sketch)), (sums.hash, list(sums.sketch)))
+        left, right = _sums_of("w", g[:2], 0), _sums_of("w", g[2:], 2)
+        self.assertEqual((left.hash + right.hash) % 2 ** 64, sums.hash)
+        self.assertEqual([x + y for x, y in zip(left.sketch, right.sketch)], list(sums.sketch))
 
     def test_a_loop_is_written_whole(self):
         model = train(self.path("a.trace"), full_every=2)
@@ -161,7 +166,7 @@ class TraceTest(unittest.TestCase):
         if not hasattr(dist, "ProcessGroupGloo"):
             self.skipTest("torch.distributed without gloo")
         whole = torch.arange(4 * 16384, dtype=torch.float32).sin()
-        one = _trace._sums_of("w", whole, 0)
+        one = _sums_of("w", whole, 0)
         torch.multiprocessing.spawn(_shard, (self.path("r.trace"), self.path("store")), nprocs=2)
         found = rows(self.path("r.trace"), GRADIENTS)
         self.assertEqual(found[0][1:4], ("w", 4 * 16384, 0))
