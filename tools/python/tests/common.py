@@ -1,4 +1,5 @@
 """What the tests share: a model, a loop, the program."""
+import sqlite3
 import subprocess
 import tempfile
 
@@ -18,6 +19,11 @@ def opbound(*words):
     done = subprocess.run([program(), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=600, check=False)
     return done.returncode, done.stdout
+
+
+def rows(path, sql):
+    with sqlite3.connect(path) as database:
+        return database.execute(sql).fetchall()
 
 
 def folder():

@@ -1,13 +1,9 @@
 """Traces of loops of PyTorch, as `opbound trace` reads them."""
-import array
 import math
 import pathlib
-import sqlite3
 import unittest
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing
 
 import common
 import opbound
@@ -62,11 +58,6 @@ def _sums_of(name, flat, first):
     return _fingerprint.sums_of(_fingerprint.Part(name, flat, first))
 
 
-def rows(path, sql):
-    with sqlite3.connect(path) as database:
-        return database.execute(sql).fetchall()
-
-
 GRADIENTS = ("SELECT step, name, count, nonfinite, sum, square, hash, sketch FROM gradient JOIN "
              "parameter ON id = parameter ORDER BY step, id")
 
@@ -89,13 +80,13 @@ class TraceTest(unittest.TestCase):
 
     def test_a_loop_is_written_whole(self):
         model = train(self.path("a.trace"), full_every=2)
-        names = [name for name, in rows(self.path("a.trace"), "SELECT name FROM parameter")]
+        names = [name for name, in common.rows(self.path("a.trace"), "SELECT name FROM parameter")]
         self.assertEqual(sorted(names), sorted(n for n, _ in model.named_parameters()))
         self.assertIn(("blocks.1.up.weight", "matmul", 1, "32, 16"),
-                      rows(self.path("a.trace"), "SELECT name, op, layer, shape FROM parameter"))
-        self.assertEqual(len(rows(self.path("a.trace"), GRADIENTS)), 4 * len(names))
-        self.assertEqual(rows(self.path("a.trace"), "SELECT DISTINCT step FROM full"), [(0,), (2,)])
-        for ratio, lost in rows(self.path("a.trace"),
+                      common.rows(self.path("a.trace"), "SELECT name, op, layer, shape FROM parameter"))
+        self.assertEqual(len(common.rows(self.path("a.trace"), GRADIENTS)), 4 * len(names))
+        self.assertEqual(common.rows(self.path("a.trace"), "SELECT DISTINCT step FROM full"), [(0,), (2,)])
+        for ratio, lost in common.rows(self.path("a.trace"),
                                 "SELECT update_to_weight, lost_updates FROM full JOIN parameter ON "
                                 "id = parameter WHERE name = 'head.weight'"):
             self.assertGreater(ratio, 0)  # each weight moves: AdamW's step is lr at first
@@ -107,8 +98,8 @@ class TraceTest(unittest.TestCase):
     def test_equal_runs_have_equal_bits(self):
         train(self.path("a.trace"))
         train(self.path("b.trace"))
-        self.assertEqual(rows(self.path("a.trace"), GRADIENTS),
-                         rows(self.path("b.trace"), GRADIENTS))
+        self.assertEqual(common.rows(self.path("a.trace"), GRADIENTS),
+                         common.rows(self.path("b.trace"), GRADIENTS))
         code, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
         self.assertEqual(code, 0, text)
 
@@ -118,7 +109,7 @@ class TraceTest(unittest.TestCase):
                 model.blocks[1].down.weight.grad.mul_(1 + 2 ** -20)
         train(self.path("a.trace"))
         train(self.path("b.trace"), fault=fault)
-        a, b = (rows(self.path(n), GRADIENTS) for n in ("a.trace", "b.trace"))
+        a, b = (common.rows(self.path(n), GRADIENTS) for n in ("a.trace", "b.trace"))
         first = next(x for x, y in zip(a, b) if x != y)
         self.assertEqual(first[:2], (2, "blocks.1.down.weight"))
         _, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
@@ -127,9 +118,9 @@ class TraceTest(unittest.TestCase):
     def test_a_scale_that_is_a_power_of_two_changes_nothing(self):
         train(self.path("a.trace"))
         train(self.path("b.trace"), scaler=Scaler(2.0 ** 10))
-        self.assertEqual(rows(self.path("a.trace"), GRADIENTS),
-                         rows(self.path("b.trace"), GRADIENTS))
-        self.assertEqual(rows(self.path("b.trace"),
+        self.assertEqual(common.rows(self.path("a.trace"), GRADIENTS),
+                         common.rows(self.path("b.trace"), GRADIENTS))
+        self.assertEqual(common.rows(self.path("b.trace"),
                               "SELECT DISTINCT loss_scale, skipped FROM step"),
                          [(1024.0, 0)])
 
@@ -138,8 +129,8 @@ class TraceTest(unittest.TestCase):
             if step == 1:
                 model.head.weight.grad[0, 0] = math.inf
         train(self.path("a.trace"), fault=overflow, scaler=Scaler(2.0), steps=3)
-        self.assertEqual(rows(self.path("a.trace"), "SELECT step FROM step WHERE skipped"), [(1,)])
-        self.assertEqual(rows(self.path("a.trace"), "SELECT step, nonfinite, name FROM gradient "
+        self.assertEqual(common.rows(self.path("a.trace"), "SELECT step FROM step WHERE skipped"), [(1,)])
+        self.assertEqual(common.rows(self.path("a.trace"), "SELECT step, nonfinite, name FROM gradient "
                               "JOIN parameter ON id = parameter WHERE nonfinite"),
                          [(1, 1, "head.weight")])
 
@@ -148,7 +139,7 @@ class TraceTest(unittest.TestCase):
         with self.assertRaisesRegex(opbound.Error, "there is a file already"):
             train(self.path("a.trace"))
         train(self.path("a.trace"), steps=1, resume=True)
-        self.assertEqual(rows(self.path("a.trace"), "SELECT step FROM step"), [(0,), (1,), (2,)])
+        self.assertEqual(common.rows(self.path("a.trace"), "SELECT step FROM step"), [(0,), (1,), (2,)])
 
     def test_misuse_is_one_line(self):
         model = common.new_model()
@@ -162,29 +153,6 @@ class TraceTest(unittest.TestCase):
         with self.assertRaisesRegex(opbound.Error, "a multiple of it"):
             opbound.Trace(self.path("b.trace"), model, every=3, full_every=4)
 
-    def test_shards_add_up_to_the_whole(self):
-        if not hasattr(dist, "ProcessGroupGloo"):
-            self.skipTest("torch.distributed without gloo")
-        whole = torch.arange(4 * 16384, dtype=torch.float32).sin()
-        one = _sums_of("w", whole, 0)
-        torch.multiprocessing.spawn(_shard, (self.path("r.trace"), self.path("store")), nprocs=2)
-        found = rows(self.path("r.trace"), GRADIENTS)
-        self.assertEqual(found[0][1:4], ("w", 4 * 16384, 0))
-        self.assertEqual(found[0][6], one.hash - 2 ** 64 if one.hash >= 2 ** 63 else one.hash)
-        # cut where blocks end, so in one order of additions
-        self.assertEqual(array.array("d", found[0][7]).tolist(), list(one.sketch))
-        self.assertEqual(rows(self.path("r.trace"), "SELECT value FROM head WHERE key = 'ranks'"),
-                         [("2",)])
 
-
-def _shard(rank, path, store):
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
-    module = torch.nn.Module()
-    module.w = torch.nn.Parameter(torch.zeros(2 * 16384))
-    whole = torch.arange(4 * 16384, dtype=torch.float32).sin()
-    module.w.grad = whole[rank * 2 * 16384:(rank + 1) * 2 * 16384].clone()
-    trace = opbound.Trace(path, module, shards={"w": ((4, 16384), rank * 2 * 16384)})
-    trace.step(torch.tensor(1.0))
-    trace.close()
-
-
+if __name__ == "__main__":
+    unittest.main()
