@@ -10,15 +10,15 @@ import opbound
 from opbound import _fingerprint
 
 
-def train(path, steps=4, fault=None, scaler=None, **options):
+def train(path, steps=4, fault=None, scaler=None, fused=None, **options):
     """A loop as a user has it, with a trace."""
     model = common.new_model()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, **({"fused": True} if fused else {}))
     trace = opbound.Trace(path, model, **options)
     for step, (tokens, targets) in enumerate(common.batches(steps)):
         optimizer.zero_grad()
         loss = common.loss_of(model, tokens, targets)
-        (loss if scaler is None else loss * scaler.get_scale()).backward()
+        (loss if scaler is None else scaler.scale(loss)).backward()
         if fault is not None:
             fault(step, model)
         if scaler is None:
@@ -26,6 +26,8 @@ def train(path, steps=4, fault=None, scaler=None, **options):
         else:
             scaler.step(optimizer)
         trace.step(loss, optimizer, scaler=scaler, batch=(tokens, targets), tokens=tokens.numel())
+        if scaler is not None:
+            scaler.update()
     trace.close()
     return model
 
@@ -34,10 +36,13 @@ class Scaler:
     """What a GradScaler is to Trace: torch 1.13 has none for CPUs."""
 
     def __init__(self, scale):
-        self.scale, self._per_optimizer_states = scale, {}
+        self._scale, self._per_optimizer_states = scale, {}
+
+    def scale(self, loss):
+        return loss * self._scale
 
     def get_scale(self):
-        return self.scale
+        return self._scale
 
     def is_enabled(self):
         return True
@@ -46,12 +51,23 @@ class Scaler:
         found = 0.0
         for group in optimizer.param_groups:
             for p in group["params"]:
-                p.grad.mul_(1 / self.scale)
+                p.grad.mul_(1 / self._scale)
                 found += float(not torch.isfinite(p.grad).all())
         self._per_optimizer_states[id(optimizer)] = {
             "found_inf_per_device": {torch.device("cpu"): torch.tensor(found)}}
         if not found:
             optimizer.step()
+
+    def update(self):
+        self._per_optimizer_states.clear()
+
+
+def torch_scaler(scale):
+    """Torch's own; None where it has none for CPUs."""
+    try:
+        return torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=1000)
+    except (AttributeError, RuntimeError, TypeError):
+        return None
 
 
 def _sums_of(name, flat, first):
@@ -123,6 +139,22 @@ class TraceTest(unittest.TestCase):
         self.assertEqual(common.rows(self.path("b.trace"),
                               "SELECT DISTINCT loss_scale, skipped FROM step"),
                          [(1024.0, 0)])
+
+    def test_torchs_own_scaler(self):
+        if torch_scaler(1.0) is None:
+            self.skipTest("this torch has no GradScaler for CPUs")
+
+        def overflow(step, model):
+            if step == 1:
+                model.head.weight.grad[0, 0] = math.inf
+        for fused in (False, True):
+            a, b, c = (self.path(f"{name} {fused}") for name in "abc")
+            train(a, fused=fused)
+            train(b, fused=fused, scaler=torch_scaler(2.0 ** 10))
+            self.assertEqual(common.rows(a, GRADIENTS), common.rows(b, GRADIENTS))
+            train(c, fused=fused, scaler=torch_scaler(2.0 ** 10), fault=overflow)
+            self.assertEqual(common.rows(c, "SELECT step, loss_scale, skipped FROM step"),
+                             [(0, 1024, 0), (1, 1024, 1), (2, 512, 0), (3, 512, 0)])
 
     def test_a_skipped_step_is_told(self):
         def overflow(step, model):
