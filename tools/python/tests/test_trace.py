@@ -118,6 +118,7 @@ class TraceTest(unittest.TestCase):
                          common.rows(self.path("b.trace"), GRADIENTS))
         code, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
         self.assertEqual(code, 0, text)
+        self.assertIn("verdict: within, every bit of 4 steps agrees", text)
 
     def test_the_first_gradient_that_differs_is_named(self):
         def fault(step, model):
@@ -128,8 +129,10 @@ class TraceTest(unittest.TestCase):
         a, b = (common.rows(self.path(n), GRADIENTS) for n in ("a.trace", "b.trace"))
         first = next(x for x, y in zip(a, b) if x != y)
         self.assertEqual(first[:2], (2, "blocks.1.down.weight"))
-        _, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
+        code, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
         self.assertIn("blocks.1.down.weight", text)
+        self.assertIn("verdict: undecided", text)  # nothing said that they had to agree
+        self.assertEqual(code, 0)
 
     def test_a_scale_that_is_a_power_of_two_changes_nothing(self):
         train(self.path("a.trace"))
