@@ -102,7 +102,7 @@ def _table(runs, device):
     same in every step."""
     rows = []
     for name, begin, end in runs:
-        key = _key_of(name)
+        key = key_of(name)
         for first in range(begin // BLOCK * BLOCK, end, BLOCK):
             rows.append((first, max(begin, first), min(end, first + BLOCK), key))
     return torch.tensor(rows).to(device).t().unsqueeze(2)
@@ -125,7 +125,7 @@ def block_sums(chunk, device):
     found[:, 0] = sizeof(_library.Gradient)
     found[:, 1] = (end - begin)[:, 0]
     place = first + torch.arange(BLOCK, device=device)
-    hashes = _hash(place, bits.view(blocks, BLOCK))
+    hashes = hash_of(place, bits.view(blocks, BLOCK))
     found[:, 5] = hashes.masked_fill_((place < begin) | (place >= end), 0).sum(1)
     del place, hashes, bits
     is_wrong = ~torch.isfinite(values)
@@ -143,8 +143,8 @@ def _lanes(values, first, key):
     """Each lane's sum, sum of squares and sketch, row after row: [3, blocks, 64]."""
     device = values.device
     row = first // WIDTH + torch.arange(ROWS, device=device)
-    signs = _hash(row, key)
-    turn = _hash(row, signs) & (WIDTH - 1)
+    signs = hash_of(row, key)
+    turn = hash_of(row, signs) & (WIDTH - 1)
     lane = torch.arange(WIDTH, device=device)
     source = (lane - turn.unsqueeze(2)) & (WIDTH - 1)  # whose element the lane takes
     plain = values.gather(2, source)
@@ -169,23 +169,23 @@ def _bits_of(flat):
     return bits.masked_fill_(torch.isnan(flat.double()), _NAN[name])
 
 
-def _hash(index, bits):
+def hash_of(index, bits):
     """element_hash of ops/hash.hpp, of tensors."""
     return _mixed(bits + _mixed((index + 1) * _word(0x9e3779b97f4a7c15)))
 
 
 def _mixed(z):
     for shift, factor in ((30, 0xbf58476d1ce4e5b9), (27, 0x94d049bb133111eb)):
-        z = (z ^ _shifted(z, shift)) * _word(factor)
-    return z ^ _shifted(z, 31)
+        z = (z ^ shifted(z, shift)) * _word(factor)
+    return z ^ shifted(z, 31)
 
 
-def _shifted(z, by):
+def shifted(z, by):
     """As unsigned words are."""
     return (z >> by) & (2 ** (64 - by) - 1)
 
 
-def _key_of(name):
+def key_of(name):
     """sketch_key of fingerprint.hpp."""
     letters = torch.tensor(list(name.encode()), dtype=torch.int64)
-    return int(_hash(torch.arange(len(letters)), letters).sum()) if name else 0
+    return int(hash_of(torch.arange(len(letters)), letters).sum()) if name else 0

@@ -10,9 +10,11 @@ import opbound
 from opbound import _fingerprint
 
 
-def train(path, steps=4, fault=None, scaler=None, fused=None, **options):
+def train(path, steps=4, fault=None, scaler=None, fused=None, twin=None, **options):
     """A loop as a user has it, with a trace."""
     model = common.new_model()
+    if twin is not None:
+        opbound.twin(model, twin)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, **({"fused": True} if fused else {}))
     trace = opbound.Trace(path, model, **options)
     for step, (tokens, targets) in enumerate(common.batches(steps)):
@@ -142,6 +144,37 @@ class TraceTest(unittest.TestCase):
         self.assertEqual(common.rows(self.path("b.trace"),
                               "SELECT DISTINCT loss_scale, skipped FROM step"),
                          [(1024.0, 0)])
+
+    def test_twins_tell_rounding_from_a_fault(self):
+        def fault(step, model):
+            if step >= 5:
+                model.blocks[1].down.weight.grad.mul_(1 + 2 ** -8)
+        paths = [self.path(f"{i}.trace") for i in range(6)]
+        train(paths[0], steps=20)
+        for seed in range(1, 5):
+            train(paths[seed], steps=20, twin=seed)
+        train(paths[5], steps=20, twin=5, fault=fault)
+        twins = ["--twins", *paths[1:4]]
+        code, text = common.opbound("trace", "diff", paths[0], paths[4], *twins)
+        self.assertEqual(code, 0, text)
+        self.assertIn("verdict: within", text)
+        code, text = common.opbound("trace", "diff", paths[0], paths[5], *twins)
+        self.assertEqual(code, 1, text)
+        self.assertIn("ALARM at step 5", text)
+        self.assertIn("blocks.1.down.weight by", text)
+
+    def test_a_twin_moves_weights_to_neighbours(self):
+        for dtype, read in ((torch.float32, None), (torch.float64, torch.float32),
+                            (torch.bfloat16, None), (torch.float32, torch.bfloat16)):
+            module = torch.nn.Module()
+            values = torch.randn(1000, generator=torch.Generator().manual_seed(1))
+            values[:3] = torch.tensor([0.0, 1.0, -2.0])
+            module.w = torch.nn.Parameter(values.to(dtype))
+            then = module.w.detach().double().clone()
+            moved = (opbound.twin(module, 1, read).w.detach().double() - then).abs()
+            eps = torch.finfo(read or dtype).eps
+            self.assertTrue((moved <= eps * then.abs().clamp(min=2.0 ** -100)).all())
+            self.assertGreater(int((moved > 0).sum()), 200)
 
     def test_torchs_own_scaler(self):
         if torch_scaler(1.0) is None:
