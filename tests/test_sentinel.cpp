@@ -309,6 +309,7 @@ TEST_F(ProgramTrace, TwoRunsThatComputeTheSameAgreeInEveryBit) {
   const Ran same = opbound("trace diff a.trace b.trace");
   EXPECT_EQ(same.code, 0) << same.out << same.err;
   EXPECT_TRUE(has(same.out, "every bit has to agree\nno alarm")) << same.out;
+  EXPECT_TRUE(has(same.out, "verdict: within, every bit of 3 steps agrees")) << same.out;
   const Ran shown = opbound("trace show a.trace");
   EXPECT_EQ(shown.code, 0);
   EXPECT_TRUE(has(shown.out, "3 steps")) << shown.out;
@@ -316,7 +317,8 @@ TEST_F(ProgramTrace, TwoRunsThatComputeTheSameAgreeInEveryBit) {
   const Ran other = opbound("trace diff a.trace c.trace");
   EXPECT_EQ(other.code, 0);
   EXPECT_TRUE(has(other.out, "policy.name fp32-reproducible / bf16")) << other.out;
-  EXPECT_TRUE(has(other.out, "limits: none without --twins")) << other.out;
+  EXPECT_TRUE(has(other.out, "limits: this pair has none without --twins")) << other.out;
+  EXPECT_TRUE(has(other.out, "verdict: undecided")) << other.out;
 }
 
 TEST_F(ProgramTrace, WhatIsWrongIsToldInOneLine) {

@@ -103,6 +103,7 @@ class Diff {
     print_table();
     print_firsts();
     print_call();
+    print("verdict: " + verdict() + "\n");
     return alarm_ ? exit_found : exit_clean;
   }
 
@@ -201,8 +202,9 @@ class Diff {
           options_.twins.size(), options_.alpha, steps_, band_->spread(first_step_),
           band_->freedom(first_step_), band_->spread(last_.step), band_->freedom(last_.step)));
     else
-      print(must_agree_ ? "limits: both runs compute the same, so every bit has to agree\n"
-                        : "limits: none without --twins: these runs may differ by rounding\n");
+      print(must_agree_
+                ? "limits: both runs compute the same, so every bit has to agree\n"
+                : "limits: this pair has none without --twins: it may differ by rounding\n");
     if (alarm_)
       print(fmt::format("ALARM at step {}, {} of {} steps: {} by {:.3g}, limit {:.3g}\n",
                         alarm_->step, exceeding_, steps_, parameters_[alarm_->parameter].name,
@@ -248,6 +250,15 @@ class Diff {
                       call->a.provider, call->b.precision, call->b.variant, call->b.provider,
                       cause_words[static_cast<std::size_t>(cause)]));
     if (cause == Cause::fault && !alarm_) alarm_ = Excess{step, 0, 0, 0};
+  }
+
+  /// Where nothing sets a limit, only runs that agree in every bit are known to be right.
+  std::string verdict() const {
+    if (alarm_) return "exceeds";
+    if (!bits_ && !loss_) return fmt::format("within, every bit of {} steps agrees", steps_);
+    if (band_) return "within";
+    return "undecided, the runs differ and nothing says how far rounding would carry them; twins "
+           "would";
   }
 
   const DiffOptions& options_;

@@ -6,16 +6,21 @@
 
     python3 tools/python/examples/train.py --audit       one step, every call of aten judged
     python3 tools/python/examples/train.py --overhead    what the trace costs, in one run
+
+Under torchrun each rank takes its share of a step's sequences: DistributedDataParallel, or with
+--fsdp parameters in shards.
 """
 import argparse
 import contextlib
 import hashlib
+import os
 import pathlib
 import statistics
 import sys
 import time
 
 import torch
+import torch.distributed as dist
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import opbound  # noqa: E402  (found without being installed)
@@ -78,6 +83,18 @@ def loss_of(model, tokens, targets, dtype):
     return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
 
+def dealt_out(model, options):
+    """To ranks, if there are several."""
+    if options.ranks == 1:
+        return model
+    if options.fsdp:
+        from torch.distributed.fsdp import fully_shard  # new in torch 2.6
+        for block in model.blocks:
+            fully_shard(block)
+        return fully_shard(model)
+    return torch.nn.parallel.DistributedDataParallel(model)
+
+
 class Loop:
     """A training loop as anybody has it."""
 
@@ -88,7 +105,10 @@ class Loop:
         self.sha256 = hashlib.sha256(data).hexdigest()
         self.text = torch.tensor(list(data))
         self.draw = torch.Generator().manual_seed(options.seed)
-        self.model = Model(options.width, options.layers).to(options.device)
+        model = Model(options.width, options.layers).to(options.device)
+        if options.twin is not None:
+            opbound.twin(model, options.twin, torch.bfloat16 if options.dtype == "bf16" else None)
+        self.model = dealt_out(model, options)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=options.lr)
 
     def batch(self):
@@ -96,13 +116,18 @@ class Loop:
         return tokens.to(self.options.device), targets.to(self.options.device)
 
     def step(self, trace=None):
-        tokens, targets = self.batch()
+        options = self.options
+        batch = self.batch()
+        tokens, targets = (t[options.rank::options.ranks] for t in batch)
         self.optimizer.zero_grad()
-        loss = loss_of(self.model, tokens, targets, self.options.dtype)
+        loss = loss_of(self.model, tokens, targets, options.dtype)
         loss.backward()
         self.optimizer.step()
+        if options.ranks > 1:  # the mean of all
+            loss = loss.detach() / options.ranks
+            dist.all_reduce(loss)
         if trace is not None:
-            trace.step(loss, self.optimizer, batch=(tokens, targets), tokens=tokens.numel())
+            trace.step(loss, self.optimizer, batch=batch, tokens=batch[0].numel())
         return loss.item()
 
 
@@ -114,7 +139,7 @@ def train(options):
                               data_sha256=loop.sha256)
     for step in range(options.steps):
         loss = loop.step(trace)
-        if step % 10 == 0 or step == options.steps - 1:
+        if options.rank == 0 and (step % 10 == 0 or step == options.steps - 1):
             print(f"step {step}: loss {loss:.4f}")
 
 
@@ -162,12 +187,24 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--twin", type=int, metavar="SEED", help="draw all rounding again")
+    parser.add_argument("--fsdp", action="store_true", help="under torchrun: in shards")
     parser.add_argument("--audit", action="store_true", help="judge the calls of one step")
     parser.add_argument("--overhead", action="store_true", help="measure what the trace costs")
     options = parser.parse_args()
+    options.rank, options.ranks = (int(os.environ.get(word, default)) for word, default in
+                                   (("RANK", 0), ("WORLD_SIZE", 1)))
+    if options.ranks > 1:
+        is_cuda = options.device == "cuda"
+        if is_cuda:
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl" if is_cuda else "gloo")
     if options.audit:
         return audit(options)
-    return (overhead if options.overhead else train)(options)
+    (overhead if options.overhead else train)(options)
+    if options.ranks > 1:
+        dist.destroy_process_group()
+    return 0
 
 
 if __name__ == "__main__":

@@ -45,6 +45,12 @@ OPBOUND_EXPORT int opbound_add_gradient(const char* parameter, int64_t first, in
                                         int32_t element, const void* data, opbound_gradient* sums,
                                         char* message, size_t message_size);
 
+/* Adds `count` sums, which lie one behind the other, each of the struct_size of the first, to
+ * `sums`, in their order: what a device has summed block by block, for instance
+ * (tools/python/opbound/_fingerprint.py). */
+OPBOUND_EXPORT int opbound_add_sums(int64_t count, const opbound_gradient* parts,
+                                    opbound_gradient* sums, char* message, size_t message_size);
+
 /* What costs more than a pass over the gradient. */
 typedef struct opbound_full_print {
   size_t struct_size;

@@ -121,6 +121,23 @@ int opbound_add_gradient(const char* parameter, int64_t first, int64_t count, in
   });
 }
 
+int opbound_add_sums(int64_t count, const opbound_gradient* parts, opbound_gradient* sums,
+                     char* message, size_t message_size) {
+  return guarded(message, message_size, [&] {
+    require(count >= 0 && (parts != nullptr || count == 0), "parts",
+            std::to_string(count) + " of them", "0 or more, and where they lie");
+    trace::GradientSums all;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto stride = static_cast<std::int64_t>(parts->struct_size);
+      const char* part = reinterpret_cast<const char*>(parts) + i * stride;
+      all += sums_of(read_struct(reinterpret_cast<const opbound_gradient*>(part), "parts"));
+    }
+    trace::GradientSums total = sums_of(read_struct(sums, "opbound_gradient"));
+    total += all;
+    library::write_struct(sums, gradient_of(total));
+  });
+}
+
 int opbound_print_in_full(const char* parameter, int32_t rank, const int64_t* shape,
                           int32_t gradient_element, const void* gradient, int32_t weight_element,
                           const void* before, const void* after, opbound_full_print* print,

@@ -15,6 +15,8 @@ from opbound._audit import audit
 from opbound._library import Error, version
 from opbound._result import Finding, Result
 from opbound._trace import Trace
+from opbound._twin import twin
 from opbound._verify import assert_within, verify
 
-__all__ = ["Error", "Finding", "Result", "Trace", "assert_within", "audit", "verify", "version"]
+__all__ = ["Error", "Finding", "Result", "Trace", "assert_within", "audit", "twin", "verify",
+           "version"]

@@ -1,49 +1,22 @@
 """Which of opbound's ops a call of aten is, and which tensor is which."""
-import dataclasses
-
 import torch
 
-from opbound import _torch
-
-
-@dataclasses.dataclass
-class Known:
-    """A call of aten as one of opbound's: tensors by the op's names, in its axes."""
-    op: str
-    direction: str
-    inputs: dict
-    outputs: dict
-    attributes: dict = dataclasses.field(default_factory=dict)
-    stored: str = ""  # the tensor that has the storage format, and the one that has the output's
-    output: str = ""
-    variants: tuple = ()
-
-
-def _rows(t):
-    """[..., n] as [rows, n]."""
-    return t.reshape(-1, t.shape[-1]) if t.dim() > 0 else t.reshape(1, 1)
-
-
-def _rows_along(t, dim):
-    return _rows(t.movedim(dim, -1) if t.dim() > 0 else t)
-
-
-def _flat(t):
-    return t.reshape(-1)
+from opbound import _attention, _losses, _torch
+from opbound._known import Known, flat, rows, rows_along
 
 
 def _softmax(log):
     def known(x, dim, half_to_float, *, result):
-        return Known("softmax", "forward", {"x": _rows_along(x, dim)},
-                     {"y": _rows_along(result, dim)}, {"log": log}, "x", "y")
+        return Known("softmax", "forward", {"x": rows_along(x, dim)},
+                     {"y": rows_along(result, dim)}, {"log": log}, "x", "y")
     return known
 
 
 def _softmax_backward(log):
     def known(dy, y, dim, input_dtype, *, result):
         return Known("softmax", "backward_local",
-                     {"y": _rows_along(y, dim), "dy": _rows_along(dy, dim)},
-                     {"dx": _rows_along(result, dim)}, {"log": log}, "dx", "y")
+                     {"y": rows_along(y, dim), "dy": rows_along(dy, dim)},
+                     {"dx": rows_along(result, dim)}, {"log": log}, "dx", "y")
     return known
 
 
@@ -63,30 +36,30 @@ def _layer_norm(x, shape, weight, bias, eps, *, result):
     inputs = {"x": _normalized(x, shape), "gamma": weight, "beta": bias}
     outputs = {"y": _normalized(y, shape), "mean": mean, "rstd": rstd}
     return Known("layer_norm", "forward",
-                 {k: v if k == "x" or v is None else _flat(v) for k, v in inputs.items()},
-                 {k: v if k == "y" else _flat(v) for k, v in outputs.items()},
+                 {k: v if k == "x" or v is None else flat(v) for k, v in inputs.items()},
+                 {k: v if k == "y" else flat(v) for k, v in outputs.items()},
                  {"eps": eps, "affine": _affine(weight, bias)}, "x", "y")
 
 
 def _layer_norm_backward(dy, x, shape, mean, rstd, weight, bias, mask, *, result):
-    inputs = {"x": _normalized(x, shape), "gamma": weight if weight is None else _flat(weight),
-              "mean": _flat(mean), "rstd": _flat(rstd), "dy": _normalized(dy, shape)}
+    inputs = {"x": _normalized(x, shape), "gamma": weight if weight is None else flat(weight),
+              "mean": flat(mean), "rstd": flat(rstd), "dy": _normalized(dy, shape)}
     outputs = {}
     for name, t, is_wanted in zip(("dx", "dgamma", "dbeta"), result, mask):
         if t is not None and is_wanted:
-            outputs[name] = _normalized(t, shape) if name == "dx" else _flat(t)
+            outputs[name] = _normalized(t, shape) if name == "dx" else flat(t)
     return Known("layer_norm", "backward_local", inputs, outputs,
                  {"affine": _affine(weight, bias)}, "x", "dy")
 
 
 def _gelu(x, approximate="none", *, result):
-    return Known("gelu", "forward", {"x": _flat(x)}, {"y": _flat(result)},
+    return Known("gelu", "forward", {"x": flat(x)}, {"y": flat(result)},
                  {"approximate": approximate}, "x", "y")
 
 
 def _gelu_backward(dy, x, approximate="none", *, result):
-    return Known("gelu", "backward_local", {"x": _flat(x), "dy": _flat(dy)},
-                 {"dx": _flat(result)}, {"approximate": approximate}, "x", "dy")
+    return Known("gelu", "backward_local", {"x": flat(x), "dy": flat(dy)},
+                 {"dx": flat(result)}, {"approximate": approximate}, "x", "dy")
 
 
 def _units(dtype, device):
@@ -124,22 +97,41 @@ def _bmm(a, b, *, result):
 
 
 def _embedding(table, index, padding_idx=-1, *_, result):
-    return Known("embedding", "forward", {"table": table, "index": _flat(index)},
-                 {"y": _rows(result)}, {"padding_idx": padding_idx}, "table", "y")
+    return Known("embedding", "forward", {"table": table, "index": flat(index)},
+                 {"y": rows(result)}, {"padding_idx": padding_idx}, "table", "y")
 
 
 def _embedding_backward(dy, index, vocab, padding_idx, scale, *, result):
     if scale:
         return None
-    return Known("embedding", "backward_local", {"index": _flat(index), "dy": _rows(dy)},
+    return Known("embedding", "backward_local", {"index": flat(index), "dy": rows(dy)},
                  {"dtable": result}, {"padding_idx": padding_idx}, "dtable", "dy")
 
 
 def _add(x, r, *, alpha=1, result):
     if not torch.is_tensor(r) or x.shape != r.shape or alpha != 1 or x.dtype != r.dtype:
         return None
-    return Known("residual", "forward", {"x": _flat(x), "r": _flat(r)}, {"y": _flat(result)},
+    return Known("residual", "forward", {"x": flat(x), "r": flat(r)}, {"y": flat(result)},
                  {"stream": _torch.format_of(x.dtype)}, "r", "y")
+
+
+def _sum(x, dims, keepdim=False, *, dtype=None, result):
+    """Over all leading axes: the gradient of a bias."""
+    if x.dim() < 2 or dtype not in (None, x.dtype) or not x.is_floating_point():
+        return None
+    dims = sorted(d % x.dim() for d in dims)
+    if not dims or dims != list(range(len(dims))) or len(dims) == x.dim():
+        return None
+    n = result.numel()
+    return Known("bias", "backward_local", {"dy": x.reshape(-1, n) if n else x},
+                 {"db": flat(result)}, {}, "db", "dy")
+
+
+def _to_copy(x, *, result, **_):
+    if x.dtype == result.dtype or not (x.is_floating_point() and result.is_floating_point()):
+        return None
+    return Known("cast", "forward", {"x": flat(x)}, {"y": flat(result)}, {}, "x", "y",
+                 ("nearest",))
 
 
 ATEN = {
@@ -157,27 +149,39 @@ ATEN = {
     "aten::embedding": _embedding,
     "aten::embedding_dense_backward": _embedding_backward,
     "aten::add.Tensor": _add,
+    "aten::sum.dim_IntList": _sum,
+    "aten::_to_copy": _to_copy,
+    "aten::nll_loss_forward": _losses.nll_loss,
+    "aten::nll_loss_backward": _losses.nll_loss_backward,
+    "aten::nll_loss2d_forward": _losses.nll_loss,
+    "aten::nll_loss2d_backward": _losses.nll_loss_backward,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention.on_cpu,
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention.on_cpu_backward,
+    "aten::_scaled_dot_product_flash_attention": _attention.flash,
+    "aten::_scaled_dot_product_flash_attention_backward": _attention.flash_backward,
 }
 
 
-def known_call(name, arguments, keywords, result):
-    """Of aten's name with the overload, if it is not the default one; None of what opbound has no
-    op for, and of tensors that it has no format for, or that are empty."""
+def known_calls(name, arguments, keywords, result):
+    """Of aten's name with the overload, if it is not the default one: what is judged of the call;
+    nothing of what opbound has no op for, and of tensors that it has no format for, or that are
+    empty."""
     make = ATEN.get(name)
     if make is None:
-        return None
-    known = make(*arguments, **keywords, result=result)
-    if known is None:
-        return None
+        return []
+    made = make(*arguments, **keywords, result=result)
+    several = made if isinstance(made, list) else [made]
+    return [known for known in several if known is not None and _is_judged(known)]
+
+
+def _is_judged(known):
     for tensors in (known.inputs, known.outputs):
         for tensor in [n for n, t in tensors.items() if t is None]:
             del tensors[tensor]
     both = {**known.inputs, **known.outputs}
     if any(t.numel() == 0 or _torch.format_of(t.dtype) is None for t in both.values()):
-        return None
-    if not both[known.stored].is_floating_point():
-        return None
-    return known
+        return False
+    return both[known.stored].is_floating_point()
 
 
 def precision_of(known):
@@ -196,6 +200,6 @@ def precision_of(known):
 def drop_other_statistics(known, compute):
     """Statistics that are not stored in the compute format are another kernel's affair."""
     for tensors in (known.inputs, known.outputs):
-        for name in ("mean", "rstd"):
+        for name in ("mean", "rstd", "lse"):
             if name in tensors and _torch.format_of(tensors[name].dtype) != compute:
                 del tensors[name]

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from opbound import _aten, _library, _torch
 from opbound._result import Result
-from opbound._trace import layer_of, plain_name
+from opbound._held import layer_of, plain_name
 from opbound._verify import _ask, judged_struct
 
 
@@ -32,11 +32,14 @@ def _name_of(function):
     return function._schema.name + overload
 
 
+_storage_of = getattr(torch.Tensor, "untyped_storage", torch.Tensor.storage)  # new in torch 2
+
+
 def _storages(value, found):
     """Where the memory of all tensors in the arguments begins."""
     if torch.is_tensor(value):
         with contextlib.suppress(Exception):  # a tensor without memory
-            found.append(value.storage().data_ptr())
+            found.append(_storage_of(value).data_ptr())
     elif isinstance(value, (tuple, list)):
         for one in value:
             _storages(one, found)
@@ -81,10 +84,11 @@ class _Judge(TorchDispatchMode):
         name = _name_of(function)
         read, written = _storages(arguments, []), _storages(out, [])
         self.places.note(read, written)
-        known = _aten.known_call(name, arguments, keywords, out)
-        if known is not None:
+        several = _aten.known_calls(name, arguments, keywords, out)
+        if several:
             _count(self.result.judged, name)
-            self._judge(known, self.places.find(known.op, read, written))
+            for known in several:
+                self._judge(known, self.places.find(known.op, read, written))
         elif _computes(out) and not set(written) & set(read):
             _count(self.result.unknown, name)
         return out

@@ -145,7 +145,7 @@ def pointers(structs):
     return array
 
 
-def _file():
+def file():
     told = os.environ.get("OPBOUND_LIBRARY")
     here = pathlib.Path(__file__).resolve()
     places = [pathlib.Path(told)] if told else [
@@ -159,11 +159,11 @@ def _file():
 
 @functools.lru_cache(maxsize=None)
 def loaded():
-    file = _file()
+    path = file()
     try:
-        opened = ctypes.CDLL(str(file))
+        opened = ctypes.CDLL(str(path))
     except OSError as error:
-        raise Error(f"{file}: {error}") from None
+        raise Error(f"{path}: {error}") from None
     opened.opbound_version.restype = c_char_p
     opened.opbound_trace_last_step.restype = c_int64
     opened.opbound_trace_last_step.argtypes = [c_void_p]
@@ -172,6 +172,7 @@ def loaded():
     for name, types in {
             "opbound_add_gradient": [c_char_p, c_int64, c_int64, c_int32, c_void_p,
                                      POINTER(Gradient)],
+            "opbound_add_sums": [c_int64, POINTER(Gradient), POINTER(Gradient)],
             "opbound_print_in_full": [c_char_p, c_int32, POINTER(c_int64), c_int32, c_void_p,
                                       c_int32, c_void_p, c_void_p, POINTER(FullPrint)],
             "opbound_trace_open": [POINTER(Head), POINTER(c_void_p)],

@@ -58,6 +58,11 @@ class Result:
         return sum(record.get("counts", {}).get("checked", 0) for record in self.records)
 
     @property
+    def largest_ratio(self):
+        """Of error and bound; -1 where nothing was judged."""
+        return max((_ratio(record) for record in self.records), default=-1.0)
+
+    @property
     def findings(self):
         """The records that are not as they should be."""
         return [record for record in self.records if _is_finding(record)]

@@ -1,62 +1,31 @@
 """The trace of a training loop, in the format of `opbound train --trace`."""
 import math
-import re
 import time
 from ctypes import byref, c_int64, c_void_p
 
 import torch
 
-from opbound import _library, _shards, _torch
-
-# Which op reads a module's parameters.
-_OPS = {"Linear": "matmul", "Embedding": "embedding", "LayerNorm": "layer_norm",
-        "RMSNorm": "rms_norm"}
-# Of a model inside of DistributedDataParallel, torch.compile, FSDP: the name without.
-_WRAPPERS = re.compile(r"(^|(?<=\.))(module|_orig_mod|_fsdp_wrapped_module)\.")
-
-
-def plain_name(name):
-    return _WRAPPERS.sub("", name)
-
-
-def layer_of(name):
-    """The first whole number among the words of a parameter's name; -1 where there is none."""
-    return next((int(word) for word in name.split(".") if word.isdigit()), -1)
-
-
-def _op_of(module, parameter):
-    op = _OPS.get(type(module).__name__, "")
-    return "bias" if op == "matmul" and parameter == "bias" else op
-
-
-def _parameters(model):
-    """Name, op and tensor of each parameter that is trained; of a shared one, once."""
-    found, seen = [], set()
-    for prefix, module in model.named_modules():
-        for own, p in module.named_parameters(recurse=False):
-            if p.requires_grad and id(p) not in seen:
-                seen.add(id(p))
-                found.append((plain_name(f"{prefix}.{own}" if prefix else own),
-                              _op_of(module, own), p))
-    return found
-
+from opbound import _fingerprint, _library, _shards, _torch
+from opbound._held import held_parameters, layer_of
 
 def _hash_of(tensors):
     """Of the bits of tensors, in their order: where it differs, one of them does."""
-    total = 0
+    parts = []
     for place, tensor in enumerate(tensors):
-        flat = _torch.on_host(tensor).reshape(-1)
+        flat = tensor.detach().reshape(-1)
         if _torch.format_of(flat.dtype) is None:  # bytes, shorts
             flat = flat.to(torch.int64)
-        total += _sums_of(f"sample {place}", flat, 0).hash * (2 * place + 1)
-    return total % 2 ** 64
+        parts.append(_fingerprint.Part(f"sample {place}", flat))
+    sums = _fingerprint.all_sums(parts)
+    return sum(each.hash * (2 * place + 1) for place, each in enumerate(sums)) % 2 ** 64
 
 
-def _sums_of(name, flat, first, into=None):
-    sums = _library.Gradient() if into is None else into
-    _library.call("opbound_add_gradient", name.encode(), first, flat.numel(),
-                  _torch.element_of(flat.dtype), flat.data_ptr(), byref(sums))
-    return sums
+def _random_state(device):
+    """Of torch's generators that the loop may draw from."""
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    return [state.view(torch.int64) for state in states]
 
 
 class Trace:
@@ -71,11 +40,13 @@ class Trace:
                 never. The weights before are kept on the host then
     every       only each so many steps is written
     shards      where this rank has a part of each parameter: {name: (whole shape, first element)},
-                the part being flat and contiguous in row-major order. DTensors need none
+                the part being contiguous in row-major order. Those of fully_shard and
+                FullyShardedDataParallel need none
     data_sha256 of the data, for `opbound trace diff`
 
-    Gradients on a device are copied to the host. Under torch.distributed all ranks call `step`;
-    rank 0 writes. Raises opbound.Error with one line.
+    Gradients on a device are summed there. Under torch.distributed all ranks make the trace and
+    call `step`; rank 0 writes, its own loss, samples and random state. Raises opbound.Error with
+    one line.
     """
 
     def __init__(self, path, model, *, full_every=0, every=1, resume=False, shards=None,
@@ -83,36 +54,49 @@ class Trace:
         if every < 1 or full_every < 0 or full_every % every != 0:
             raise _library.Error(f"every={every}, full_every={full_every}: expected every of 1 or "
                                  "more, and full_every a multiple of it")
-        self._parameters = _parameters(model)
+        self._parameters = held_parameters(model, dict(shards or {}))
         if not self._parameters:
             raise _library.Error("the model has no parameter that is trained, expected one")
-        self._shards = _shards.Shards(self._parameters, shards)
+        self._shards = _shards.Shards(self._parameters)
         if full_every > 0 and self._shards.is_sharded:
             raise _library.Error("full_every with parameters in shards, expected 0")
         self._every, self._full_every = every, full_every
         self._handle = c_void_p()
+        self._device = self._parameters[0].tensor.device
         self._step = 0
-        if self._shards.rank == 0:
-            self._open(path, resume, data_sha256)
-        self._step = self._shards.of_rank_0(self._step)
+        self._open_on_rank_0(path, resume, data_sha256)
         self._weights = None
         self._keep_weights()
         self._then = time.perf_counter()
 
+    def _open_on_rank_0(self, path, resume, data_sha256):
+        """The others are told how it went: they would wait for ever."""
+        error = None
+        try:
+            if self._shards.rank == 0:
+                self._open(path, resume, data_sha256)
+        except _library.Error as raised:
+            error, self._step = raised, -1
+        self._step = self._shards.of_rank_0(self._step)
+        if error is not None:
+            raise error
+        if self._step < 0:
+            raise _library.Error(f"{path}: rank 0 could not open it, expected what its own line "
+                                 "says")
+
     def _open(self, path, resume, data_sha256):
         listed = []
-        for name, op, p in self._parameters:
-            shape = self._shards.shape(name, p)
+        for held in self._parameters:
+            shape = _four_axes(held.shape)
             listed.append(_library.Parameter(
-                name=name.encode(), op=op.encode(), layer=layer_of(name), rank=len(shape),
-                shape=(c_int64 * len(shape))(*shape)))
-        device = self._parameters[0][2].device
+                name=held.name.encode(), op=held.op.encode(), layer=layer_of(held.name),
+                rank=len(shape), shape=(c_int64 * len(shape))(*shape)))
         told = (_library.Environment * 1)(
             (b"torch", torch.__version__.encode()))
         head = _library.Head(
             path=str(path).encode(), goes_on=int(resume),
             source=f"pytorch {torch.__version__}".encode(),
-            device=_torch.device_name(device).encode(),
+            device=_torch.device_name(self._device).encode(),
             data_sha256=data_sha256.encode() if data_sha256 else None, ranks=self._shards.ranks,
             environment_count=len(told), environment=told, parameter_count=len(listed),
             parameters=_library.pointers(listed))
@@ -126,7 +110,7 @@ class Trace:
         """Those before the next step, if it is one whose updates are looked at."""
         self._weights = None
         if self._is_full(self._step) and self._shards.rank == 0:
-            self._weights = [_torch.on_host(p).clone() for _, _, p in self._parameters]
+            self._weights = [_torch.on_host(held.tensor).clone() for held in self._parameters]
 
     def step(self, loss, optimizer=None, *, scaler=None, batch=None, tokens=0):
         """Behind optimizer.step(), before the gradients are set to zero; with a GradScaler between
@@ -142,35 +126,37 @@ class Trace:
         self._keep_weights()
 
     def _write(self, step, loss, optimizer, scaler, batch, tokens):
-        scale, is_skipped, factor = _scaling(scaler, optimizer)
-        if all(p.grad is None for _, _, p in self._parameters):
+        scale, is_skipped = _scaling(scaler, optimizer)
+        if self._shards.rank != 0 and not self._shards.is_sharded:
+            return
+        gradients = self._shards.sums()
+        if all(sums.count == 0 for sums in gradients):
             raise _library.Error("no parameter has a gradient, expected Trace.step before "
                                  "gradients are set to zero")
-        gradients = self._shards.sums(
-            lambda name, flat, first: _sums_of(name, flat, first), factor)
-        sample = _hash_of([] if batch is None else [batch] if torch.is_tensor(batch) else batch)
-        random = _hash_of([torch.get_rng_state().view(torch.int64)])
-        now = time.perf_counter()
         if self._shards.rank != 0:
             return
+        sample = _hash_of([] if batch is None else [batch] if torch.is_tensor(batch) else batch)
+        random = _hash_of(_random_state(self._device))
+        now = time.perf_counter()
         row = _library.Step(
-            step=step, loss=float(loss), loss_scale=scale, lr=_learning_rate(optimizer),
-            time_ms=1e3 * (now - self._then), is_skipped=int(is_skipped), tokens=tokens,
-            sample_hash=sample, random_hash=random, parameter_count=len(gradients),
-            gradients=_library.pointers(gradients))
+            step=step, loss=float(loss.detach() if torch.is_tensor(loss) else loss),
+            loss_scale=scale, lr=_learning_rate(optimizer), time_ms=1e3 * (now - self._then),
+            is_skipped=int(is_skipped), tokens=tokens, sample_hash=sample, random_hash=random,
+            parameter_count=len(gradients), gradients=_library.pointers(gradients))
         if self._is_full(step):
-            row.full = _library.pointers(self._full_prints(factor))
+            row.full = _library.pointers(self._full_prints())
         _library.call("opbound_trace_write", self._handle, byref(row))
         self._then = now
 
-    def _full_prints(self, factor):
+    def _full_prints(self):
         prints = []
-        for (name, _, p), before in zip(self._parameters, self._weights):
+        for held, before in zip(self._parameters, self._weights):
+            p = held.tensor
             after = _torch.on_host(p)
-            g = torch.zeros_like(after) if p.grad is None else _torch.on_host(p.grad) * factor
-            shape = list(p.shape) if p.dim() in range(1, 5) else [p.numel()]
+            g = torch.zeros_like(after) if p.grad is None else _torch.on_host(p.grad)
+            shape = _four_axes(list(p.shape))
             full = _library.FullPrint()
-            _library.call("opbound_print_in_full", name.encode(), len(shape),
+            _library.call("opbound_print_in_full", held.name.encode(), len(shape),
                           (c_int64 * len(shape))(*shape), _torch.element_of(g.dtype), g.data_ptr(),
                           _torch.element_of(after.dtype), before.data_ptr(), after.data_ptr(),
                           byref(full))
@@ -201,18 +187,21 @@ def _learning_rate(optimizer):
     return float(lr)
 
 
-def _scaling(scaler, optimizer):
-    """The scale, whether the step was skipped, and what makes gradients unscaled ones.
+def _four_axes(shape):
+    """More than four become one."""
+    return list(shape) if 1 <= len(shape) <= 4 else [math.prod(shape)]
 
-    GradScaler.step has divided them, in place. A fused optimizer divides on its own, inside of its
-    kernel: those are divided here."""
+
+def _scaling(scaler, optimizer):
+    """The scale, and whether the step was skipped.
+
+    GradScaler.step has divided the gradients where they lie, and so has the kernel of a fused
+    optimizer, but for a step that is skipped: its gradients are as they were."""
     if scaler is None or not scaler.is_enabled():
-        return 1.0, False, 1.0
+        return 1.0, False
     state = scaler._per_optimizer_states.get(id(optimizer))
     if state is None or not state["found_inf_per_device"]:
         raise _library.Error("the scaler knows nothing of this optimizer's step, expected "
                              "Trace.step between scaler.step(optimizer) and scaler.update()")
-    scale = float(scaler.get_scale())
     is_skipped = any(float(found) > 0 for found in state["found_inf_per_device"].values())
-    is_fused = getattr(optimizer, "_step_supports_amp_scaling", False)
-    return scale, is_skipped, 1 / scale if is_fused else 1.0
+    return float(scaler.get_scale()), is_skipped

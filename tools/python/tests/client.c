@@ -24,6 +24,7 @@ static void write_trace(const char* path) {
   opbound_trace_head head = {sizeof head};
   opbound_trace_step step = {sizeof step};
   opbound_gradient sums = {sizeof sums}, halves = {sizeof halves};
+  opbound_gradient two[] = {{sizeof sums}, {sizeof sums}}, added = {sizeof added};
   const opbound_gradient* const gradients[] = {&sums};
   opbound_trace* trace = NULL;
   head.path = path;
@@ -40,6 +41,11 @@ static void write_trace(const char* path) {
   opbound_add_gradient("w", 0, 2, OPBOUND_FP32, g, &halves, message, sizeof message);
   opbound_add_gradient("w", 2, 4, OPBOUND_FP32, g + 2, &halves, message, sizeof message);
   expect(memcmp(&sums, &halves, sizeof sums) == 0, "parts add up");
+  opbound_add_gradient("w", 0, 2, OPBOUND_FP32, g, &two[0], message, sizeof message);
+  opbound_add_gradient("w", 2, 4, OPBOUND_FP32, g + 2, &two[1], message, sizeof message);
+  expect(opbound_add_sums(2, two, &added, message, sizeof message) == OPBOUND_OK &&
+             memcmp(&sums, &added, sizeof sums) == 0,
+         "sums of parts add up");
   step.parameter_count = 1;
   step.gradients = gradients;
   for (step.step = 0; step.step < 2; ++step.step)

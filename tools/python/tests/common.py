@@ -1,16 +1,17 @@
 """What the tests share: a model, a loop, the program."""
-import os
-import pathlib
+import sqlite3
 import subprocess
 import tempfile
 
 import torch
 
+from opbound import _library
+
 torch.set_num_threads(1)
 
 
 def program():
-    return str(pathlib.Path(os.environ["OPBOUND_LIBRARY"]).parent / "opbound")
+    return str(_library.file().parent / "opbound")
 
 
 def opbound(*words):
@@ -18,6 +19,11 @@ def opbound(*words):
     done = subprocess.run([program(), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=600, check=False)
     return done.returncode, done.stdout
+
+
+def rows(path, sql):
+    with sqlite3.connect(path) as database:
+        return database.execute(sql).fetchall()
 
 
 def folder():

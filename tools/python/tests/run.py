@@ -1,4 +1,4 @@
-"""Runs the tests of one file: run.py trace|verify|audit. Exit code 77, with the reason, where torch
+"""Runs the tests of one file: run.py trace, verify, ... Exit code 77, with the reason, where torch
 is missing."""
 import importlib
 import pathlib

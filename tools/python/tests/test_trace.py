@@ -1,28 +1,26 @@
 """Traces of loops of PyTorch, as `opbound trace` reads them."""
-import array
 import math
 import pathlib
-import sqlite3
 import unittest
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing
 
 import common
 import opbound
-from opbound import _trace
+from opbound import _fingerprint
 
 
-def train(path, steps=4, fault=None, scaler=None, **options):
+def train(path, steps=4, fault=None, scaler=None, fused=None, twin=None, **options):
     """A loop as a user has it, with a trace."""
     model = common.new_model()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    if twin is not None:
+        opbound.twin(model, twin)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, **({"fused": True} if fused else {}))
     trace = opbound.Trace(path, model, **options)
     for step, (tokens, targets) in enumerate(common.batches(steps)):
         optimizer.zero_grad()
         loss = common.loss_of(model, tokens, targets)
-        (loss if scaler is None else loss * scaler.get_scale()).backward()
+        (loss if scaler is None else scaler.scale(loss)).backward()
         if fault is not None:
             fault(step, model)
         if scaler is None:
@@ -30,6 +28,8 @@ def train(path, steps=4, fault=None, scaler=None, **options):
         else:
             scaler.step(optimizer)
         trace.step(loss, optimizer, scaler=scaler, batch=(tokens, targets), tokens=tokens.numel())
+        if scaler is not None:
+            scaler.update()
     trace.close()
     return model
 
@@ -38,10 +38,13 @@ class Scaler:
     """What a GradScaler is to Trace: torch 1.13 has none for CPUs."""
 
     def __init__(self, scale):
-        self.scale, self._per_optimizer_states = scale, {}
+        self._scale, self._per_optimizer_states = scale, {}
+
+    def scale(self, loss):
+        return loss * self._scale
 
     def get_scale(self):
-        return self.scale
+        return self._scale
 
     def is_enabled(self):
         return True
@@ -50,17 +53,27 @@ class Scaler:
         found = 0.0
         for group in optimizer.param_groups:
             for p in group["params"]:
-                p.grad.mul_(1 / self.scale)
+                p.grad.mul_(1 / self._scale)
                 found += float(not torch.isfinite(p.grad).all())
         self._per_optimizer_states[id(optimizer)] = {
             "found_inf_per_device": {torch.device("cpu"): torch.tensor(found)}}
         if not found:
             optimizer.step()
 
+    def update(self):
+        self._per_optimizer_states.clear()
 
-def rows(path, sql):
-    with sqlite3.connect(path) as database:
-        return database.execute(sql).fetchall()
+
+def torch_scaler(scale):
+    """Torch's own; None where it has none for CPUs."""
+    try:
+        return torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=1000)
+    except (AttributeError, RuntimeError, TypeError):
+        return None
+
+
+def _sums_of(name, flat, first):
+    return _fingerprint.sums_of(_fingerprint.Part(name, flat, first))
 
 
 GRADIENTS = ("SELECT step, name, count, nonfinite, sum, square, hash, sketch FROM gradient JOIN "
@@ -75,22 +88,23 @@ class TraceTest(unittest.TestCase):
 
     def test_sums_are_those_of_the_gradient(self):
         g = torch.tensor([1.5, -2.0, 0.25, math.inf, 4.0])
-        sums = _trace._sums_of("w", g, 0)
+        sums = _sums_of("w", g, 0)
         self.assertEqual((sums.count, sums.nonfinite), (5, 1))
         self.assertEqual((sums.sum, sums.square), (3.75, 22.3125))
         self.assertEqual(sorted(abs(s) for s in sums.sketch if s), [0.25, 1.5, 2.0, 4.0])
-        apart = _trace._sums_of("w", g[2:], 2, _trace._sums_of("w", g[:2], 0))
-        self.assertEqual((apart.hash, list(apart.sketch)), (sums.hash, list(sums.sketch)))
+        left, right = _sums_of("w", g[:2], 0), _sums_of("w", g[2:], 2)
+        self.assertEqual((left.hash + right.hash) % 2 ** 64, sums.hash)
+        self.assertEqual([x + y for x, y in zip(left.sketch, right.sketch)], list(sums.sketch))
 
     def test_a_loop_is_written_whole(self):
         model = train(self.path("a.trace"), full_every=2)
-        names = [name for name, in rows(self.path("a.trace"), "SELECT name FROM parameter")]
+        names = [name for name, in common.rows(self.path("a.trace"), "SELECT name FROM parameter")]
         self.assertEqual(sorted(names), sorted(n for n, _ in model.named_parameters()))
         self.assertIn(("blocks.1.up.weight", "matmul", 1, "32, 16"),
-                      rows(self.path("a.trace"), "SELECT name, op, layer, shape FROM parameter"))
-        self.assertEqual(len(rows(self.path("a.trace"), GRADIENTS)), 4 * len(names))
-        self.assertEqual(rows(self.path("a.trace"), "SELECT DISTINCT step FROM full"), [(0,), (2,)])
-        for ratio, lost in rows(self.path("a.trace"),
+                      common.rows(self.path("a.trace"), "SELECT name, op, layer, shape FROM parameter"))
+        self.assertEqual(len(common.rows(self.path("a.trace"), GRADIENTS)), 4 * len(names))
+        self.assertEqual(common.rows(self.path("a.trace"), "SELECT DISTINCT step FROM full"), [(0,), (2,)])
+        for ratio, lost in common.rows(self.path("a.trace"),
                                 "SELECT update_to_weight, lost_updates FROM full JOIN parameter ON "
                                 "id = parameter WHERE name = 'head.weight'"):
             self.assertGreater(ratio, 0)  # each weight moves: AdamW's step is lr at first
@@ -102,10 +116,11 @@ class TraceTest(unittest.TestCase):
     def test_equal_runs_have_equal_bits(self):
         train(self.path("a.trace"))
         train(self.path("b.trace"))
-        self.assertEqual(rows(self.path("a.trace"), GRADIENTS),
-                         rows(self.path("b.trace"), GRADIENTS))
+        self.assertEqual(common.rows(self.path("a.trace"), GRADIENTS),
+                         common.rows(self.path("b.trace"), GRADIENTS))
         code, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
         self.assertEqual(code, 0, text)
+        self.assertIn("verdict: within, every bit of 4 steps agrees", text)
 
     def test_the_first_gradient_that_differs_is_named(self):
         def fault(step, model):
@@ -113,28 +128,77 @@ class TraceTest(unittest.TestCase):
                 model.blocks[1].down.weight.grad.mul_(1 + 2 ** -20)
         train(self.path("a.trace"))
         train(self.path("b.trace"), fault=fault)
-        a, b = (rows(self.path(n), GRADIENTS) for n in ("a.trace", "b.trace"))
+        a, b = (common.rows(self.path(n), GRADIENTS) for n in ("a.trace", "b.trace"))
         first = next(x for x, y in zip(a, b) if x != y)
         self.assertEqual(first[:2], (2, "blocks.1.down.weight"))
-        _, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
+        code, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
         self.assertIn("blocks.1.down.weight", text)
+        self.assertIn("verdict: undecided", text)  # nothing said that they had to agree
+        self.assertEqual(code, 0)
 
     def test_a_scale_that_is_a_power_of_two_changes_nothing(self):
         train(self.path("a.trace"))
         train(self.path("b.trace"), scaler=Scaler(2.0 ** 10))
-        self.assertEqual(rows(self.path("a.trace"), GRADIENTS),
-                         rows(self.path("b.trace"), GRADIENTS))
-        self.assertEqual(rows(self.path("b.trace"),
+        self.assertEqual(common.rows(self.path("a.trace"), GRADIENTS),
+                         common.rows(self.path("b.trace"), GRADIENTS))
+        self.assertEqual(common.rows(self.path("b.trace"),
                               "SELECT DISTINCT loss_scale, skipped FROM step"),
                          [(1024.0, 0)])
+
+    def test_twins_tell_rounding_from_a_fault(self):
+        def fault(step, model):
+            if step >= 5:
+                model.blocks[1].down.weight.grad.mul_(1 + 2 ** -8)
+        paths = [self.path(f"{i}.trace") for i in range(6)]
+        train(paths[0], steps=20)
+        for seed in range(1, 5):
+            train(paths[seed], steps=20, twin=seed)
+        train(paths[5], steps=20, twin=5, fault=fault)
+        twins = ["--twins", *paths[1:4]]
+        code, text = common.opbound("trace", "diff", paths[0], paths[4], *twins)
+        self.assertEqual(code, 0, text)
+        self.assertIn("verdict: within", text)
+        code, text = common.opbound("trace", "diff", paths[0], paths[5], *twins)
+        self.assertEqual(code, 1, text)
+        self.assertIn("ALARM at step 5", text)
+        self.assertIn("blocks.1.down.weight by", text)
+
+    def test_a_twin_moves_weights_to_neighbours(self):
+        for dtype, read in ((torch.float32, None), (torch.float64, torch.float32),
+                            (torch.bfloat16, None), (torch.float32, torch.bfloat16)):
+            module = torch.nn.Module()
+            values = torch.randn(1000, generator=torch.Generator().manual_seed(1))
+            values[:3] = torch.tensor([0.0, 1.0, -2.0])
+            module.w = torch.nn.Parameter(values.to(dtype))
+            then = module.w.detach().double().clone()
+            moved = (opbound.twin(module, 1, read).w.detach().double() - then).abs()
+            eps = torch.finfo(read or dtype).eps
+            self.assertTrue((moved <= eps * then.abs().clamp(min=2.0 ** -100)).all())
+            self.assertGreater(int((moved > 0).sum()), 200)
+
+    def test_torchs_own_scaler(self):
+        if torch_scaler(1.0) is None:
+            self.skipTest("this torch has no GradScaler for CPUs")
+
+        def overflow(step, model):
+            if step == 1:
+                model.head.weight.grad[0, 0] = math.inf
+        for fused in (False, True):
+            a, b, c = (self.path(f"{name} {fused}") for name in "abc")
+            train(a, fused=fused)
+            train(b, fused=fused, scaler=torch_scaler(2.0 ** 10))
+            self.assertEqual(common.rows(a, GRADIENTS), common.rows(b, GRADIENTS))
+            train(c, fused=fused, scaler=torch_scaler(2.0 ** 10), fault=overflow)
+            self.assertEqual(common.rows(c, "SELECT step, loss_scale, skipped FROM step"),
+                             [(0, 1024, 0), (1, 1024, 1), (2, 512, 0), (3, 512, 0)])
 
     def test_a_skipped_step_is_told(self):
         def overflow(step, model):
             if step == 1:
                 model.head.weight.grad[0, 0] = math.inf
         train(self.path("a.trace"), fault=overflow, scaler=Scaler(2.0), steps=3)
-        self.assertEqual(rows(self.path("a.trace"), "SELECT step FROM step WHERE skipped"), [(1,)])
-        self.assertEqual(rows(self.path("a.trace"), "SELECT step, nonfinite, name FROM gradient "
+        self.assertEqual(common.rows(self.path("a.trace"), "SELECT step FROM step WHERE skipped"), [(1,)])
+        self.assertEqual(common.rows(self.path("a.trace"), "SELECT step, nonfinite, name FROM gradient "
                               "JOIN parameter ON id = parameter WHERE nonfinite"),
                          [(1, 1, "head.weight")])
 
@@ -143,7 +207,7 @@ class TraceTest(unittest.TestCase):
         with self.assertRaisesRegex(opbound.Error, "there is a file already"):
             train(self.path("a.trace"))
         train(self.path("a.trace"), steps=1, resume=True)
-        self.assertEqual(rows(self.path("a.trace"), "SELECT step FROM step"), [(0,), (1,), (2,)])
+        self.assertEqual(common.rows(self.path("a.trace"), "SELECT step FROM step"), [(0,), (1,), (2,)])
 
     def test_misuse_is_one_line(self):
         model = common.new_model()
@@ -157,29 +221,6 @@ class TraceTest(unittest.TestCase):
         with self.assertRaisesRegex(opbound.Error, "a multiple of it"):
             opbound.Trace(self.path("b.trace"), model, every=3, full_every=4)
 
-    def test_shards_add_up_to_the_whole(self):
-        if not hasattr(dist, "ProcessGroupGloo"):
-            self.skipTest("torch.distributed without gloo")
-        whole = torch.arange(4 * 16384, dtype=torch.float32).sin()
-        one = _trace._sums_of("w", whole, 0)
-        torch.multiprocessing.spawn(_shard, (self.path("r.trace"), self.path("store")), nprocs=2)
-        found = rows(self.path("r.trace"), GRADIENTS)
-        self.assertEqual(found[0][1:4], ("w", 4 * 16384, 0))
-        self.assertEqual(found[0][6], one.hash - 2 ** 64 if one.hash >= 2 ** 63 else one.hash)
-        # cut where blocks end, so in one order of additions
-        self.assertEqual(array.array("d", found[0][7]).tolist(), list(one.sketch))
-        self.assertEqual(rows(self.path("r.trace"), "SELECT value FROM head WHERE key = 'ranks'"),
-                         [("2",)])
 
-
-def _shard(rank, path, store):
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
-    module = torch.nn.Module()
-    module.w = torch.nn.Parameter(torch.zeros(2 * 16384))
-    whole = torch.arange(4 * 16384, dtype=torch.float32).sin()
-    module.w.grad = whole[rank * 2 * 16384:(rank + 1) * 2 * 16384].clone()
-    trace = opbound.Trace(path, module, shards={"w": ((4, 16384), rank * 2 * 16384)})
-    trace.step(torch.tensor(1.0))
-    trace.close()
-
-
+if __name__ == "__main__":
+    unittest.main()
