@@ -121,6 +121,8 @@ TEST_F(ProgramAttribute, RefusesInOneLine) {
   refused("tiny.toml --step 1 --swap gleu",
           "--swap: no op 'gleu' (gelu?), expected one of head, mlp, embedding, layer_norm, "
           "rms_norm, matmul, rope, attention, gelu, swiglu, dropout, cross_entropy, residual");
+  refused("tiny.toml --step 1 --swap rope=fp32",
+          "--swap: no call of 'rope' in this run, expected an op that it runs");
   refused("tiny.toml --step 1 --swap gelu=e4m3",
           "--swap gelu: no kernel computes in e4m3, expected a precision that computes in fp64, "
           "fp32, bf16 or fp16");

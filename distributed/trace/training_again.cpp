@@ -84,8 +84,19 @@ TrainingSpec swapped(TrainingSpec spec, const Swap& swap, double loss_scale) {
   return spec;
 }
 
+/// A swap of what the model has not would change nothing, and say so as of an op that is right.
+void require_part(const train::Tape& tape, const Swap& swap) {
+  const auto is_it = [&](const train::Step& step) {
+    return step.part == swap.part || step.spec.op->name == swap.part ||
+           step.part.starts_with(swap.part + ":");
+  };
+  if (std::none_of(tape.steps().begin(), tape.steps().end(), is_it))
+    throw InputError("--swap", "no call of '" + swap.part + "' in this run", "an op that it runs");
+}
+
 SwapResult swap_in(const train::RunView& run, const Captured& captured, const train::Sample& sample,
                    const Swap& swap, const AgainOptions& options) {
+  require_part(run.tape, swap);
   double scale = 1;
   for (std::size_t v = 0; v < captured.values.size(); ++v)
     if (run.tape.values()[v].name == "loss scale") scale = captured.values[v].at(0);
