@@ -8,6 +8,7 @@ import torch
 import common
 import opbound
 from opbound import _fingerprint
+from opbound._held import held_parameters
 
 
 def train(path, steps=4, fault=None, scaler=None, fused=None, twin=None, **options):
@@ -112,6 +113,15 @@ class TraceTest(unittest.TestCase):
         code, text = common.opbound("trace", "show", self.path("a.trace"))
         self.assertEqual(code, 0, text)
         self.assertIn(f"pytorch {torch.__version__}", text)
+
+    def test_names_are_those_without_wrappers(self):
+        model = common.new_model()
+        names = [name for name, _ in model.named_parameters()]
+        wrapped = [torch.nn.DataParallel(model)]
+        if hasattr(torch, "compile"):
+            wrapped.append(torch.compile(model))
+        for each in wrapped:
+            self.assertEqual([held.name for held in held_parameters(each, {})], names)
 
     def test_equal_runs_have_equal_bits(self):
         train(self.path("a.trace"))
