@@ -19,7 +19,8 @@ def blocks(section, language=""):
     """Those of the section in this language."""
     text = README.read_text(encoding="utf-8")
     text = text[text.index(f"\n## {section}\n") + 1:]
-    return re.findall(rf"```{language}\n(.*?)```", text[:text.find("\n## ")], re.DOTALL)
+    found = re.findall(r"```(\w*)\n(.*?)```", text[:text.find("\n## ")], re.DOTALL)
+    return [block for its, block in found if its == language]
 
 
 def commands(block):
