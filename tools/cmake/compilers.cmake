@@ -83,7 +83,8 @@ if(OPBOUND_SANITIZE)
   # g++ 12 takes instrumented library code for uninitialised reads.
   target_compile_options(opbound_flags INTERFACE
     ${sanitizers} -fno-omit-frame-pointer -g1 -O1 -Wno-maybe-uninitialized)
-  target_link_options(opbound_flags INTERFACE ${sanitizers})
+  target_link_options(opbound_flags INTERFACE ${sanitizers} -no-pie
+                      LINKER:--compress-debug-sections=zlib)
 elseif(OPBOUND_USE_CUDA)
   # Device builds travel to the GPU machine, whose libstdc++ may be another.
   target_link_options(opbound_flags INTERFACE -static-libstdc++ -static-libgcc)

@@ -7,7 +7,9 @@ import torch
 
 import common
 import opbound
+from common import rows
 from opbound import _fingerprint
+from opbound._held import held_parameters
 
 
 def train(path, steps=4, fault=None, scaler=None, fused=None, twin=None, **options):
@@ -98,13 +100,13 @@ class TraceTest(unittest.TestCase):
 
     def test_a_loop_is_written_whole(self):
         model = train(self.path("a.trace"), full_every=2)
-        names = [name for name, in common.rows(self.path("a.trace"), "SELECT name FROM parameter")]
+        names = [name for name, in rows(self.path("a.trace"), "SELECT name FROM parameter")]
         self.assertEqual(sorted(names), sorted(n for n, _ in model.named_parameters()))
         self.assertIn(("blocks.1.up.weight", "matmul", 1, "32, 16"),
-                      common.rows(self.path("a.trace"), "SELECT name, op, layer, shape FROM parameter"))
-        self.assertEqual(len(common.rows(self.path("a.trace"), GRADIENTS)), 4 * len(names))
-        self.assertEqual(common.rows(self.path("a.trace"), "SELECT DISTINCT step FROM full"), [(0,), (2,)])
-        for ratio, lost in common.rows(self.path("a.trace"),
+                      rows(self.path("a.trace"), "SELECT name, op, layer, shape FROM parameter"))
+        self.assertEqual(len(rows(self.path("a.trace"), GRADIENTS)), 4 * len(names))
+        self.assertEqual(rows(self.path("a.trace"), "SELECT DISTINCT step FROM full"), [(0,), (2,)])
+        for ratio, lost in rows(self.path("a.trace"),
                                 "SELECT update_to_weight, lost_updates FROM full JOIN parameter ON "
                                 "id = parameter WHERE name = 'head.weight'"):
             self.assertGreater(ratio, 0)  # each weight moves: AdamW's step is lr at first
@@ -113,11 +115,20 @@ class TraceTest(unittest.TestCase):
         self.assertEqual(code, 0, text)
         self.assertIn(f"pytorch {torch.__version__}", text)
 
+    def test_names_are_those_without_wrappers(self):
+        model = common.new_model()
+        names = [name for name, _ in model.named_parameters()]
+        wrapped = [torch.nn.DataParallel(model)]
+        if hasattr(torch, "compile"):
+            wrapped.append(torch.compile(model))
+        for each in wrapped:
+            self.assertEqual([held.name for held in held_parameters(each, {})], names)
+
     def test_equal_runs_have_equal_bits(self):
         train(self.path("a.trace"))
         train(self.path("b.trace"))
-        self.assertEqual(common.rows(self.path("a.trace"), GRADIENTS),
-                         common.rows(self.path("b.trace"), GRADIENTS))
+        self.assertEqual(rows(self.path("a.trace"), GRADIENTS),
+                         rows(self.path("b.trace"), GRADIENTS))
         code, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
         self.assertEqual(code, 0, text)
         self.assertIn("verdict: within, every bit of 4 steps agrees", text)
@@ -128,7 +139,7 @@ class TraceTest(unittest.TestCase):
                 model.blocks[1].down.weight.grad.mul_(1 + 2 ** -20)
         train(self.path("a.trace"))
         train(self.path("b.trace"), fault=fault)
-        a, b = (common.rows(self.path(n), GRADIENTS) for n in ("a.trace", "b.trace"))
+        a, b = (rows(self.path(n), GRADIENTS) for n in ("a.trace", "b.trace"))
         first = next(x for x, y in zip(a, b) if x != y)
         self.assertEqual(first[:2], (2, "blocks.1.down.weight"))
         code, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
@@ -139,9 +150,9 @@ class TraceTest(unittest.TestCase):
     def test_a_scale_that_is_a_power_of_two_changes_nothing(self):
         train(self.path("a.trace"))
         train(self.path("b.trace"), scaler=Scaler(2.0 ** 10))
-        self.assertEqual(common.rows(self.path("a.trace"), GRADIENTS),
-                         common.rows(self.path("b.trace"), GRADIENTS))
-        self.assertEqual(common.rows(self.path("b.trace"),
+        self.assertEqual(rows(self.path("a.trace"), GRADIENTS),
+                         rows(self.path("b.trace"), GRADIENTS))
+        self.assertEqual(rows(self.path("b.trace"),
                               "SELECT DISTINCT loss_scale, skipped FROM step"),
                          [(1024.0, 0)])
 
@@ -187,9 +198,9 @@ class TraceTest(unittest.TestCase):
             a, b, c = (self.path(f"{name} {fused}") for name in "abc")
             train(a, fused=fused)
             train(b, fused=fused, scaler=torch_scaler(2.0 ** 10))
-            self.assertEqual(common.rows(a, GRADIENTS), common.rows(b, GRADIENTS))
+            self.assertEqual(rows(a, GRADIENTS), rows(b, GRADIENTS))
             train(c, fused=fused, scaler=torch_scaler(2.0 ** 10), fault=overflow)
-            self.assertEqual(common.rows(c, "SELECT step, loss_scale, skipped FROM step"),
+            self.assertEqual(rows(c, "SELECT step, loss_scale, skipped FROM step"),
                              [(0, 1024, 0), (1, 1024, 1), (2, 512, 0), (3, 512, 0)])
 
     def test_a_skipped_step_is_told(self):
@@ -197,8 +208,8 @@ class TraceTest(unittest.TestCase):
             if step == 1:
                 model.head.weight.grad[0, 0] = math.inf
         train(self.path("a.trace"), fault=overflow, scaler=Scaler(2.0), steps=3)
-        self.assertEqual(common.rows(self.path("a.trace"), "SELECT step FROM step WHERE skipped"), [(1,)])
-        self.assertEqual(common.rows(self.path("a.trace"), "SELECT step, nonfinite, name FROM gradient "
+        self.assertEqual(rows(self.path("a.trace"), "SELECT step FROM step WHERE skipped"), [(1,)])
+        self.assertEqual(rows(self.path("a.trace"), "SELECT step, nonfinite, name FROM gradient "
                               "JOIN parameter ON id = parameter WHERE nonfinite"),
                          [(1, 1, "head.weight")])
 
@@ -207,7 +218,7 @@ class TraceTest(unittest.TestCase):
         with self.assertRaisesRegex(opbound.Error, "there is a file already"):
             train(self.path("a.trace"))
         train(self.path("a.trace"), steps=1, resume=True)
-        self.assertEqual(common.rows(self.path("a.trace"), "SELECT step FROM step"), [(0,), (1,), (2,)])
+        self.assertEqual(rows(self.path("a.trace"), "SELECT step FROM step"), [(0,), (1,), (2,)])
 
     def test_misuse_is_one_line(self):
         model = common.new_model()

@@ -1,5 +1,6 @@
 """Callables of torch's tensors over the suites of their ops; each fault has its control."""
 import pathlib
+import shutil
 import unittest
 
 import torch
@@ -63,6 +64,13 @@ class VerifyTest(unittest.TestCase):
         self.assertEqual({r["part"] for r in right.records}, {"dx"})
         wrong = opbound.verify(SoftmaxWithWrongGradient.apply, "softmax", "fp32", "backward")
         self.assertGreater(wrong.counts["exceeds"], 0)
+
+    @unittest.skipUnless(hasattr(torch, "compile") and shutil.which("c++"), "no torch.compile")
+    def test_a_compiled_kernel(self):
+        compiled = torch.compile(softmax, dynamic=True)
+        self.assertTrue(opbound.verify(compiled, "softmax", "fp32").passed)
+        wrong = torch.compile(softmax_without_maximum, dynamic=True)
+        self.assertGreater(opbound.verify(wrong, "softmax", "fp32").counts["exceeds"], 0)
 
     def test_a_backward_pass_of_its_own(self):
         def backward(y, dy):
