@@ -71,7 +71,11 @@ StepDistance distance_of(const TraceStep& a, const TraceStep& b) {
   std::vector<double> left, right;
   for (std::size_t p = 0; p < a.gradients.size(); ++p) {
     const GradientSums &x = a.gradients[p], &y = b.gradients[p];
-    d.parameters.push_back(x.nonfinite != y.nonfinite ? infinity : distance(x.sketch, y.sketch));
+    // Gradients carry the step's loss scale: b's are compared as if they had a's.
+    std::array<double, sketch_width> other = y.sketch;
+    if (a.loss_scale != b.loss_scale)
+      for (double& v : other) v *= a.loss_scale / b.loss_scale;
+    d.parameters.push_back(x.nonfinite != y.nonfinite ? infinity : distance(x.sketch, other));
     d.differs.push_back(x.hash != y.hash ? 1 : 0);
     left.insert(left.end(), x.sketch.begin(), x.sketch.end());
     right.insert(right.end(), y.sketch.begin(), y.sketch.end());

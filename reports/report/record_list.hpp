@@ -48,7 +48,8 @@ class RecordList {
 
 /// The error tables of all ops, and folded into each its records.
 std::string records_section(const RecordList& list);
-/// Errors against sizes and against inputs, where the records have them.
-std::string record_plots(const RecordList& list);
+/// An op's errors against sizes and against inputs, where its records have them.
+std::string record_plots(const RecordList& list, const std::string& op,
+                         const std::vector<RecordRow>& rows);
 
 }  // namespace opbound::report
