@@ -208,9 +208,9 @@ std::string records_section(const RecordList& list) {
   if (list.count() == 0)
     return paragraph("No records: <code>opbound run --out FILE.jsonl</code> writes them.");
   std::string text = paragraph(
-      "Each point of a plot is a check, and leads to its record where that is listed. Below 1e-6, 0 "
-      "among it, and above 1e6 points stand at the edge. <i>vacuous*</i>: the bound says nothing "
-      "there, which the suite allows by name; the record has the reason.");
+      "Each point of a plot is a check, and leads to its record where that is listed. Below 1e-6, "
+      "0 among it, and above 1e6 points stand at the edge. <i>vacuous*</i>: the bound says "
+      "nothing there, which the suite allows by name; the record has the reason.");
   if (!list.is_whole())
     text += paragraph(std::to_string(list.count()) +
                       " records: one by one stand only those that make the run fail and the worst "
