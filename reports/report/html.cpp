@@ -78,7 +78,8 @@ h1, li { overflow-wrap: anywhere; }
   .wide { overflow: visible; } tr, svg { break-inside: avoid; } h2, h3 { break-after: avoid; }
   thead { display: table-header-group; } table { width: 100%; }
   th, td { overflow-wrap: break-word; padding: .15rem .4rem .15rem 0; }
-  table.heat { width: auto; } table.heat td { padding: .15rem .3rem; }
+  table.heat { width: auto; break-inside: avoid; } td svg { height: 11px; width: auto; }
+  table.heat td { padding: .15rem .3rem; }
   td.short { white-space: normal; } caption span { max-width: none; width: auto; }
   .plots svg { width: 31%; } }
 )css";

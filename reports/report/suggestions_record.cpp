@@ -19,7 +19,7 @@ struct CheckChange {
   bool keeps_kernel = false;  ///< only what it is judged by is another
 };
 
-std::string quoted(std::string_view word) { return "\"" + std::string(word) + "\""; }
+std::string in_quotes(std::string_view word) { return "\"" + std::string(word) + "\""; }
 
 /// The next wider format that kernels compute in: what helps where an algorithm is at its limit.
 std::optional<Format> wider(const Format& compute) {
@@ -32,7 +32,7 @@ std::optional<Format> wider(const Format& compute) {
 std::vector<CheckChange> changes_of(const CaseSpec& spec) {
   const Op& op = *spec.op;
   std::vector<CheckChange> changes;
-  const auto name = [&](int v) { return quoted(op.variants[static_cast<std::size_t>(v)].name); };
+  const auto name = [&](int v) { return in_quotes(op.variants[static_cast<std::size_t>(v)].name); };
   if (spec.declared != std::vector<int>{spec.variant}) {
     CheckChange& c =
         changes.emplace_back(CheckChange{"declare = " + name(spec.variant), spec, true});
@@ -50,7 +50,7 @@ std::vector<CheckChange> changes_of(const CaseSpec& spec) {
   if (compute) precision.compute = *compute;
   if (!compute || !op.fits(precision, spec.variant)) return changes;
   CheckChange& c = changes.emplace_back(CheckChange{
-      "precision = " + quoted(name_of(precision)) + ", variant = " + name(spec.variant), spec});
+      "precision = " + in_quotes(name_of(precision)) + ", variant = " + name(spec.variant), spec});
   c.spec.precision = precision;
   c.spec.declared = {spec.variant};
   return changes;
