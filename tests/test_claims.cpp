@@ -226,7 +226,7 @@ TEST(Claims, AWrongEngineTurnsAVerdict) {
 TEST(Claims, AnAuditLeavesFewOperationsToSuspectAndALossLeavesAll) {
   Laboratory laboratory;
   Claim fewer = committed("C54");
-  for (Run& run : fewer.runs)
+  for (claims::Run& run : fewer.runs)
     for (auto& [name, value] : run.parameters)
       if (name == "faults") value = std::string("rotated_query_gradient");
   const ClaimRecord record = examine(fewer, laboratory);

@@ -273,6 +273,8 @@ TEST(Suggestions, AFailingCheckIsRunByOtherMeansAndTheEffectMeasured) {
   EXPECT_GT(variant.before, 0.51);
   EXPECT_LE(variant.after, 0.51);
   EXPECT_EQ(variant.verdict, "within");
+  const Tried wide = one("precision = \"bf16:fp64:bf16\"");  // it still is not what was declared
+  EXPECT_FALSE(wide.is_mended);
   const std::string page = report_page(inputs, {tried, true, false});
   EXPECT_EQ(page_mistakes(page), Lines());
   EXPECT_TRUE(contains(page, "<code>variant = &quot;erfc&quot;</code>"));

@@ -100,7 +100,9 @@ Measured suspects(const Given& given, Laboratory& laboratory) {
   m.add("faults", static_cast<double>(shares.size()), "planted faults, each in a run of its own");
   m.add("operations", operations, "parts of the model by layer and pass, in the largest run");
   m.add("found", found, "faults that the audit of their first step finds");
-  m.add_mean("left", shares, "share of the operations that is left to suspect, mean over faults");
+  // Of these very faults: nothing is drawn, and nothing said of others.
+  m.add("left", mean_of(shares), "share of the operations left to suspect, mean over the faults");
+  m.add("most_left", *std::ranges::max_element(shares), "and the largest");
   double misled = 0;
   for (const double w : wrong) misled += w;
   m.add("misled", misled, "faults whose place is not among those that are named");

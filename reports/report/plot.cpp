@@ -17,6 +17,10 @@ constexpr double width = 328, height = 200;  // of a plot's frame, in pixels: th
 constexpr long cell = 3;                     // points nearer than this cover each other
 constexpr double left = 56, top = 24, right = 16, below = 42;
 
+std::string decade_text(int power) {
+  return power < -3 ? "1e" + std::to_string(power) : svg::power_text(power);
+}
+
 /// Values to pixels along one axis.
 class Scale {
  public:
@@ -56,7 +60,7 @@ class Scale {
     for (int i = 0; low_ + i * step_ <= high_ + step_ / 1024; ++i) {
       const double at = low_ + i * step_;
       take(pixels_ * (at - low_) / (high_ - low_),
-           axis_.is_logarithmic ? svg::power_text(static_cast<int>(at))
+           axis_.is_logarithmic ? decade_text(static_cast<int>(at))
                                 : shortest(std::round(at / step_ * 1024) / 1024 * step_));
       if (!axis_.is_logarithmic || high_ - low_ > 2 || at + step_ > high_) continue;
       for (const double factor : {2.0, 5.0})  // a decade or two alone have too few marks
