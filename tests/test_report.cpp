@@ -245,6 +245,23 @@ TEST(Report, EachRunOfAPairHasMapsOfItsOwn) {
   EXPECT_FALSE(contains(page, ">180.0%</a>"));
 }
 
+TEST(Report, OnPaperManyRowsAreTheWorstOfEachOutputAndWhatFails) {
+  std::vector<Record> records(most_rows_on_paper + 1, check_record());
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    records[i].variant = "v" + std::to_string(i);
+    records[i].ratio = 0.1;
+  }
+  for (const std::size_t i : {9, 11}) records[i] = with_verdict(records[i], Verdict::exceeds);
+  PageOptions options;
+  options.is_for_paper = true;
+  const std::string page = report_page(of({records}), options);
+  EXPECT_EQ(page_mistakes(page), Lines());
+  EXPECT_TRUE(contains(page, "1001 rows: on paper"));
+  for (const char* cell : {"<td>v9</td>", "<td>v11</td>"}) EXPECT_TRUE(contains(page, cell));
+  EXPECT_FALSE(contains(page, "<td>v8</td>"));
+  EXPECT_TRUE(contains(page_of(of({records})), "<td>v8</td>"));
+}
+
 // ---- changes that are tried
 
 /// GELU as 1 + erf, judged as if it were the erfc form: it exceeds, and both mistakes have a cure.

@@ -141,6 +141,21 @@ std::string rows_html(const RecordList& list, const std::string& op,
   return table.html();
 }
 
+std::vector<RecordRow> rows_on_paper(const std::vector<RecordRow>& rows) {
+  const auto group = [](const Record& r) {
+    return std::tuple(r.part, r.direction, r.precision, r.provider, r.device);
+  };
+  std::map<decltype(group(Record{})), const Record*> worst;
+  for (const RecordRow& row : rows) {
+    const Record*& of = worst[group(*row.worst)];
+    if (of == nullptr || is_worse(*row.worst, *of)) of = row.worst;
+  }
+  std::vector<RecordRow> kept;
+  for (const RecordRow& row : rows)
+    if (makes_run_fail(*row.worst) || worst[group(*row.worst)] == row.worst) kept.push_back(row);
+  return kept;
+}
+
 /// The records of an op that are listed, each with its anchor.
 std::string records_html(const RecordList& list, const std::string& op,
                          const std::vector<RecordRow>& rows, std::size_t& count) {
@@ -215,9 +230,17 @@ std::string records_section(const RecordList& list) {
     text += paragraph(std::to_string(list.count()) +
                       " records: one by one stand only those that make the run fail and the worst "
                       "of each row; <code>opbound table --all</code> has all of them.");
+  std::size_t row_count = 0;
+  for (const auto& [op, rows] : list.ops()) row_count += rows.size();
+  const bool is_brief = list.is_for_paper() && row_count > most_rows_on_paper;
+  if (is_brief)
+    text += paragraph(std::to_string(row_count) +
+                      " rows: on paper stand those that make the run fail, and of each output, "
+                      "direction and precision the worst algorithm; the page has all of them.");
   for (const auto& [op, rows] : list.ops()) {
     text += "<h3 id=\"op-" + anchor_of(op) + "\">" + html_text(op) + "</h3>\n" +
-            record_plots(list, op, rows) + rows_html(list, op, rows);
+            record_plots(list, op, rows) +
+            rows_html(list, op, is_brief ? rows_on_paper(rows) : rows);
     std::size_t count = 0;
     const std::string records = records_html(list, op, rows, count);
     // A file of paper has the tables; thousands of its lines would have no reader.
