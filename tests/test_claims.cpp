@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "distributed/claims/experiment.hpp"
@@ -224,6 +225,29 @@ TEST(Claims, AWrongEngineTurnsAVerdict) {
   for (auto& [name, value] : spreads.runs.front().parameters)
     if (name == "planted") value = false;
   EXPECT_NE(examine(spreads, laboratory).judged.verdict, ClaimVerdict::confirmed);
+}
+
+/// One fault in place of ten: the audit names a few operations, the right one among them.
+TEST(Claims, AnAuditLeavesFewOperationsToSuspectAndALossLeavesAll) {
+  Laboratory laboratory;
+  Claim fewer = committed("C54");
+  for (claims::Run& run : fewer.runs)
+    for (auto& [name, value] : run.parameters)
+      if (name == "faults") value = std::string("rotated_query_gradient");
+  const ClaimRecord record = examine(fewer, laboratory);
+  std::map<std::string, double> figures;
+  for (const Figure& f : figures_of(record)) figures[f.name] = f.value;
+  EXPECT_EQ(figures.at("audit.found"), 1);
+  EXPECT_EQ(figures.at("audit.misled"), 0);
+  EXPECT_LT(figures.at("audit.left"), 0.1);
+  EXPECT_EQ(figures.at("loss.left"), 1);
+}
+
+TEST(Claims, WhatNeedsAGpuSaysSo) {
+  Laboratory laboratory;
+  const ClaimRecord heated = examine(committed("C21"), laboratory);
+  EXPECT_EQ(heated.judged.verdict, ClaimVerdict::not_testable_here);
+  EXPECT_NE(heated.judged.because.find("a GPU, whose temperature"), std::string::npos);
 }
 
 TEST(Claims, ARecordIsReadBackAndSaysNothingThatDoesNotFollow) {

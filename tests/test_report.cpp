@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <ranges>
+
 #include "ops/op.hpp"
 #include "reports/history.hpp"
 #include "reports/page.hpp"
 #include "reports/report/html.hpp"
 #include "reports/report/record_list.hpp"
+#include "suites/rerun.hpp"
+#include "suites/run.hpp"
 #include "tests/compared_records.hpp"
 #include "tests/page_check.hpp"
 #include "tests/temporary_folder.hpp"
@@ -183,6 +187,126 @@ TEST(Report, OnPaperNothingIsFoldedAway) {
   EXPECT_EQ(page_mistakes(page), Lines());
 }
 
+TEST(Report, WhatDidNotRunStandsApartAndCardsSayWhatTheyAreOf) {
+  const std::string page = page_of(of({{check_record()}}));
+  const auto fold = page.find("<details><summary>", page.find("id=\"dashboard\""));
+  EXPECT_LT(page.find(">exceeds</th>"), fold);
+  EXPECT_GT(page.find(">fingerprint cosine</th>"), fold);
+  EXPECT_TRUE(contains(page, "<td data-of=\"target\">0 checks</td>"));
+}
+
+TEST(Report, WhatAllRowsOfAnOpSayStandsInItsCaptionOnce) {
+  Record other = check_record();
+  other.variant = "one_plus_erf";
+  const std::string page = page_of(of({{check_record(), other}}));
+  EXPECT_TRUE(contains(page,
+                       "all: direction forward, precision bf16:fp32:bf16, provider own, "
+                       "device cpu"));
+  EXPECT_FALSE(contains(page, "<th scope=\"col\">provider</th>"));
+  EXPECT_TRUE(contains(page, "<th scope=\"col\">variant</th>"));
+}
+
+TEST(Report, ABoundsSourceIsToldWithoutItsCountOfElements) {
+  Record one = check_record(), two = check_record();
+  one.bound_source = "running; a theorem for 12";
+  two.bound_source = "running; a theorem for 13";
+  EXPECT_TRUE(contains(page_of(of({{one, two}})),
+                       "<td data-of=\"bound\">running; a theorem for some elements</td>"));
+}
+
+/// Classes of two layers, the first of which has made nine tenths of the error.
+AttributionFile attributions(const std::string& path, double scale) {
+  AttributionFile file{path, {}, {}, {}, {}};
+  for (const std::int64_t step : {0, 1})
+    for (const int layer : {0, 1}) {
+      AttributedClass c;
+      c.step = step;
+      c.layer = layer;
+      c.part = c.op = "matmul";
+      c.pass = "forward";
+      c.precision = "bf16:fp32:bf16";
+      c.loss = scale * (layer == 0 ? 3 : 1);
+      file.classes.push_back(c);
+    }
+  return file;
+}
+
+TEST(Report, EachRunOfAPairHasMapsOfItsOwn) {
+  Inputs inputs;
+  inputs.attributions = {attributions("a", 1), attributions("b", 1e6)};
+  const std::string page = page_of(inputs);
+  EXPECT_EQ(page_mistakes(page), Lines());
+  // In either file layer 0 has 90% of all, and of each step; a step's shares have no sum.
+  std::size_t cells = 0;
+  for (auto at = page.find(">90.0%</a>"); at != std::string::npos;
+       at = page.find(">90.0%</a>", at + 1))
+    ++cells;
+  EXPECT_EQ(cells, 2U * (2 + 2));
+  EXPECT_FALSE(contains(page, ">180.0%</a>"));
+}
+
+TEST(Report, OnPaperManyRowsAreTheWorstOfEachOutputAndWhatFails) {
+  std::vector<Record> records(most_rows_on_paper + 1, check_record());
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    records[i].variant = "v" + std::to_string(i);
+    records[i].ratio = 0.1;
+  }
+  for (const std::size_t i : {9, 11}) records[i] = with_verdict(records[i], Verdict::exceeds);
+  PageOptions options;
+  options.is_for_paper = true;
+  const std::string page = report_page(of({records}), options);
+  EXPECT_EQ(page_mistakes(page), Lines());
+  EXPECT_TRUE(contains(page, "1001 rows: on paper"));
+  for (const char* cell : {"<td>v9</td>", "<td>v11</td>"}) EXPECT_TRUE(contains(page, cell));
+  EXPECT_FALSE(contains(page, "<td>v8</td>"));
+  EXPECT_TRUE(contains(page_of(of({records})), "<td>v8</td>"));
+}
+
+// ---- changes that are tried
+
+/// GELU as 1 + erf, judged as if it were the erfc form: it exceeds, and both mistakes have a cure.
+Record wrongly_declared() {
+  Record r = check_record();
+  r.inputs = {{{"n", 500}}, "x=normal(mean=-3)", 1};
+  CaseSpec spec = spec_of(r);
+  spec.variant = *std::ranges::find_if(std::views::iota(0, 9), [&](int v) {
+    return spec.op->variants[static_cast<std::size_t>(v)].name == "one_plus_erf";
+  });
+  const auto provider = own_host_provider();
+  return run_case(spec, *provider).front();
+}
+
+TEST(Suggestions, AFailingCheckIsRunByOtherMeansAndTheEffectMeasured) {
+  const Inputs inputs = of({{wrongly_declared()}});
+  const std::vector<Tried> tried = try_changes(inputs, {});
+  const auto one = [&](const std::string& change) {
+    const auto at = std::ranges::find(tried, change, &Tried::change);
+    return at == tried.end() ? Tried{} : *at;
+  };
+  const Tried declared = one("declare = \"one_plus_erf\""), variant = one("variant = \"erfc\"");
+  EXPECT_GT(declared.before, 1);
+  EXPECT_LE(declared.after, 1);
+  EXPECT_TRUE(declared.is_mended);
+  EXPECT_GT(variant.before, 0.51);
+  EXPECT_LE(variant.after, 0.51);
+  EXPECT_EQ(variant.verdict, "within");
+  const Tried wide =
+      one("precision = \"bf16:fp64:bf16\"");  // judged as the erfc form that it is not
+  EXPECT_LT(wide.after, wide.before);
+  const std::string page = report_page(inputs, {tried, true, false});
+  EXPECT_EQ(page_mistakes(page), Lines());
+  EXPECT_TRUE(contains(page, "<code>variant = &quot;erfc&quot;</code>"));
+}
+
+TEST(Suggestions, NothingIsTriedWhereNothingFails) {
+  EXPECT_TRUE(try_changes(of({{check_record()}}), {}).empty());
+  Record unknown = with_verdict(check_record(), Verdict::exceeds);
+  unknown.op = "of another program";
+  const std::vector<Tried> tried = try_changes(of({{unknown}}), {});
+  ASSERT_EQ(tried.size(), 1U);
+  EXPECT_TRUE(contains(tried.front().failure, "unknown op"));
+}
+
 // ---- the check of pages finds what it is for
 
 TEST(PageCheck, FindsWhatIsPlanted) {
@@ -206,6 +330,14 @@ TEST(PageCheck, ComputesContrasts) {
   EXPECT_EQ(faint_colours(page("")), Lines());
   EXPECT_EQ(faint_colours(page(":root { --a: #cccccc; }")), (Lines{"a #cccccc, light"}));
   EXPECT_EQ(faint_colours(page(":root { --h1: #102030; --h1-ink: #203040; }")).size(), 2U);
+}
+
+TEST(Percent, IsWrittenAsPeopleWriteIt) {
+  EXPECT_EQ(percent(0.5713), "57.1%");
+  EXPECT_EQ(percent(-0.0042), "-0.42%");
+  EXPECT_EQ(percent(3e-7), "<0.01%");
+  EXPECT_EQ(percent(-3e-7), ">-0.01%");
+  EXPECT_EQ(percent(0), "0%");
 }
 
 TEST(HeatClass, GrowsWithTheShare) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "distributed/trace/compare.hpp"
 #include "distributed/trace/fingerprint.hpp"
 #include "distributed/trace/spectrum.hpp"
 #include "distributed/trace/trace.hpp"
@@ -250,6 +251,21 @@ TEST_F(TraceTest, RefusesWhatIsNone) {
             "notes.txt: there is a file already, expected --resume to go on, or a new file's name");
   EXPECT_EQ(refusal("notes.txt", TraceFile::Open::read),
             "notes.txt: is no SQLite database, expected a trace that `opbound train --trace` made");
+}
+
+TEST(Distance, IsOfGradientsWithoutTheirLossScales) {
+  const std::vector<float> g = normal(1000, 1);
+  std::vector<float> scaled = g;
+  for (float& x : scaled) x *= 65536;
+  const auto step_of = [](const std::vector<float>& x, double loss_scale) {
+    TraceStep s;
+    s.loss_scale = loss_scale;
+    s.gradients = {sums_of(sketch_key("w"), 0, std::ssize(x), Element::fp32, x.data())};
+    return s;
+  };
+  EXPECT_EQ(distance_of(step_of(g, 1), step_of(scaled, 65536)).parameters.front(), 0);
+  EXPECT_EQ(distance_of(step_of(scaled, 65536), step_of(g, 1)).parameters.front(), 0);
+  EXPECT_GT(distance_of(step_of(g, 1), step_of(scaled, 1)).parameters.front(), 0.9);
 }
 
 }  // namespace

@@ -70,9 +70,11 @@ void add_report(CLI::App& program, Action& chosen) {
   command->add_option("--pdf", o->pdf, "The page on paper, by a Chromium that is installed")
       ->type_name("FILE.pdf");
   command
-      ->add_option("--try", o->tries,
-                   "Of each file of attributions, run the run again with this many changes of its "
-                   "policy and measure what each of them helps")
+      ->add_option(
+          "--try", o->tries,
+          "Measure what changes help: of each file of attributions, run the run again with "
+          "this many changes of its policy; of so many checks that fail, run them again by "
+          "other algorithms and in a wider format")
       ->check(CLI::Range(1, 100))
       ->type_name("N");
   command->callback([o, &chosen] { chosen = [o] { return make_report(*o); }; });

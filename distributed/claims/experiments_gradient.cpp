@@ -248,8 +248,8 @@ Experiments gradient_experiments() {
 
 Experiments training_experiments() {
   Experiments all = run_experiments();
-  for (Experiments (*more)() :
-       {gradient_experiments, process_experiments, node_experiments, audit_experiments})
+  for (Experiments (*more)() : {gradient_experiments, process_experiments, node_experiments,
+                                audit_experiments, suspect_experiments, compiled_experiments})
     for (Experiment& e : more()) all.push_back(std::move(e));
   return all;
 }

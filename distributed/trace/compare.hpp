@@ -15,7 +15,8 @@ namespace opbound::trace {
 /// What two runs' gradients of one step are apart.
 struct StepDistance {
   std::int64_t step = 0;
-  std::vector<double> parameters;     ///< `distance` of the sketches, by parameter
+  /// `distance` of the sketches, by parameter; of gradients without their loss scales.
+  std::vector<double> parameters;
   std::vector<std::uint8_t> differs;  ///< in bits, by parameter
   double loss = 0;                    ///< |difference|
   double cosine = 1;                  ///< of all sketches, one after the other

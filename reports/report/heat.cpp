@@ -35,21 +35,20 @@ struct HeatCell {
 
 using HeatMap = std::map<std::pair<int, std::string>, HeatCell>;  // layer, column
 
-std::string percent(double share) { return legible(100 * share) + "%"; }
-
 /// A cell of a map: its share, its colour, its link.
 HtmlCell heat_cell(double share, const std::string& text, const std::string& anchor) {
   if (anchor.empty()) return {html_text(text), heat_class(0)};
   return {link_to(anchor, text), heat_class(share)};
 }
 
+/// `adds_up`: the columns are parts of one whole, so that a layer's sum over them says something.
 std::string map_html(const HeatMap& map, const std::vector<std::string>& columns,
-                     const std::string& caption) {
+                     const std::string& caption, bool adds_up) {
   std::set<int> layers;
   for (const auto& [place, cell] : map) layers.insert(place.first);
   std::vector<std::string> titles{"layer"};
   titles.insert(titles.end(), columns.begin(), columns.end());
-  titles.emplace_back("all");
+  if (adds_up) titles.emplace_back("all");
   HtmlTable table(caption, titles, "heat");
   for (const int layer : layers) {
     std::vector<HtmlCell> cells{words(layer_text(layer))};
@@ -64,92 +63,87 @@ std::string map_html(const HeatMap& map, const std::vector<std::string>& columns
       cells.push_back(heat_cell(c.share, percent(c.share), c.anchor));
       sum.add(c.share, c.anchor);
     }
-    cells.push_back(heat_cell(sum.share, percent(sum.share), sum.anchor));
+    if (adds_up) cells.push_back(heat_cell(sum.share, percent(sum.share), sum.anchor));
     table.row(cells);
   }
   return table.html();
 }
 
-/// All classes of all files, with what their shares are measured against.
+/// The classes of one run's file, with what their shares are measured against. Runs have maps of
+/// their own: in a common one the run that errs more would hide the other.
 class Contributions {
  public:
-  explicit Contributions(const Inputs& inputs) : inputs_(inputs) {
-    for (const AttributionFile& file : inputs.attributions)
-      for (const AttributedClass& c : file.classes) {
-        squares_ += c.loss * c.loss;
-        by_step_[c.step] += c.loss * c.loss;
-        if (std::ranges::find(parts_, c.part) == parts_.end()) parts_.push_back(c.part);
-        if (!c.gradient_share) continue;
-        batches_.insert({c.step, c.micro_batch, file.path});
-      }
+  Contributions(const AttributionFile& file, std::size_t place) : file_(file), place_(place) {
+    for (const AttributedClass& c : file.classes) {
+      squares_ += c.loss * c.loss;
+      by_step_[c.step] += c.loss * c.loss;
+      if (std::ranges::find(parts_, c.part) == parts_.end()) parts_.push_back(c.part);
+      if (c.gradient_share) batches_.insert({c.step, c.micro_batch});
+    }
   }
-
-  bool is_empty() const { return parts_.empty(); }
 
   std::string maps() const {
     HeatMap loss, gradient, steps;
-    for (std::size_t f = 0; f < inputs_.attributions.size(); ++f)
-      for (std::size_t i = 0; i < inputs_.attributions[f].classes.size(); ++i) {
-        const AttributedClass& c = inputs_.attributions[f].classes[i];
-        const std::string anchor = class_anchor(f, i);
-        const double square = c.loss * c.loss;
-        if (squares_ > 0) loss[{c.layer, c.part}].add(square / squares_, anchor);
-        if (by_step_.at(c.step) > 0)
-          steps[{c.layer, std::to_string(c.step)}].add(square / by_step_.at(c.step), anchor);
-        if (c.gradient_share)
-          gradient[{c.layer, c.part}].add(*c.gradient_share / static_cast<double>(batches_.size()),
-                                          anchor);
-      }
+    for (std::size_t i = 0; i < file_.classes.size(); ++i) {
+      const AttributedClass& c = file_.classes[i];
+      const std::string anchor = class_anchor(place_, i);
+      const double square = c.loss * c.loss;
+      if (squares_ > 0) loss[{c.layer, c.part}].add(square / squares_, anchor);
+      if (by_step_.at(c.step) > 0)
+        steps[{c.layer, std::to_string(c.step)}].add(square / by_step_.at(c.step), anchor);
+      if (c.gradient_share)
+        gradient[{c.layer, c.part}].add(*c.gradient_share / static_cast<double>(batches_.size()),
+                                        anchor);
+    }
     std::vector<std::string> step_names;
     for (const auto& [step, square] : by_step_) step_names.push_back(std::to_string(step));
-    std::string text = map_html(loss, parts_, "Layer by op: share of the loss's squared error");
+    std::string text =
+        map_html(loss, parts_, "Layer by op: share of the loss's squared error", true);
     if (!gradient.empty())
-      text += map_html(gradient, parts_,
-                       "Layer by op: share of the gradient's deviation, backward calls included");
-    return text +
-           map_html(steps, step_names, "Layer by step: share of the step's squared loss error");
+      text +=
+          map_html(gradient, parts_,
+                   "Layer by op: share of the gradient's deviation, backward calls included", true);
+    return text + map_html(steps, step_names,
+                           "Layer by step: share of the step's squared loss error", false);
   }
 
   std::string classes() const {
     HtmlTable table("Classes of calls, as the attribution told them",
                     {"part", "layer", "step", "micro-batch", "op", "pass", "precision", "calls",
                      "loss", "expected of rounding", "replayed", "gradient", "gradient share"});
-    std::size_t count = 0;
     const auto shown = [](const std::optional<double>& x) { return x ? legible(*x) : "not run"; };
-    for (std::size_t f = 0; f < inputs_.attributions.size(); ++f)
-      for (std::size_t i = 0; i < inputs_.attributions[f].classes.size(); ++i) {
-        const AttributedClass& c = inputs_.attributions[f].classes[i];
-        ++count;
-        table.row({words(c.part), words(layer_text(c.layer)), figure(std::to_string(c.step)),
-                   figure(std::to_string(c.micro_batch)), words(c.op), words(c.pass),
-                   words(c.precision), figure(std::to_string(c.calls)), figure(legible(c.loss)),
-                   figure(shown(c.loss_expected)), figure(shown(c.loss_replayed)),
-                   figure(shown(c.gradient)), figure(shown(c.gradient_share))},
-                  class_anchor(f, i));
-      }
-    return folded(std::to_string(count) + " classes of calls", table.html());
+    for (std::size_t i = 0; i < file_.classes.size(); ++i) {
+      const AttributedClass& c = file_.classes[i];
+      table.row(
+          {words(c.part), words(layer_text(c.layer)), figure(std::to_string(c.step)),
+           figure(std::to_string(c.micro_batch)), words(c.op), words(c.pass), words(c.precision),
+           figure(std::to_string(c.calls)), figure(legible(c.loss)), figure(shown(c.loss_expected)),
+           figure(shown(c.loss_replayed)), figure(shown(c.gradient)),
+           figure(c.gradient_share ? percent(*c.gradient_share) : "not run")},
+          class_anchor(place_, i));
+    }
+    return folded(std::to_string(file_.classes.size()) + " classes of calls", table.html());
   }
 
   std::string batches() const {
     HtmlTable table("Micro-batches that were attributed",
-                    {"file", "step", "micro-batch", "loss error", "attributed", "unattributed",
+                    {"step", "micro-batch", "loss error", "attributed", "unattributed",
                      "root of squares", "gradient's deviation", "of it unattributed"});
     const auto shown = [](const std::optional<double>& x) { return x ? legible(*x) : "not run"; };
-    for (const AttributionFile& file : inputs_.attributions)
-      for (const AttributedBatch& b : file.batches)
-        table.row({words(file.path), figure(std::to_string(b.step)),
-                   figure(std::to_string(b.micro_batch)), figure(legible(b.measured)),
-                   figure(legible(b.predicted)), figure(legible(b.unattributed)),
-                   figure(legible(b.root_of_squares)), figure(shown(b.gradient)),
-                   figure(shown(b.gradient_unattributed))});
+    for (const AttributedBatch& b : file_.batches)
+      table.row({words(std::to_string(b.step)), figure(std::to_string(b.micro_batch)),
+                 figure(legible(b.measured)), figure(legible(b.predicted)),
+                 figure(legible(b.unattributed)), figure(legible(b.root_of_squares)),
+                 figure(shown(b.gradient)), figure(shown(b.gradient_unattributed))});
     return table.html();
   }
 
  private:
-  const Inputs& inputs_;
+  const AttributionFile& file_;
+  std::size_t place_;
   double squares_ = 0;
   std::map<std::int64_t, double> by_step_;
-  std::set<std::tuple<std::int64_t, std::int64_t, std::string>> batches_;
+  std::set<std::pair<std::int64_t, std::int64_t>> batches_;
   std::vector<std::string> parts_;
 };
 
@@ -253,8 +247,15 @@ std::string first_call_html(const TracePair& pair) {
 }  // namespace
 
 std::string attribution_section(const Inputs& inputs) {
-  const Contributions all(inputs);
-  if (all.is_empty())
+  std::string text;
+  for (std::size_t f = 0; f < inputs.attributions.size(); ++f) {
+    if (inputs.attributions[f].classes.empty()) continue;
+    const Contributions of(inputs.attributions[f], f);
+    if (inputs.attributions.size() > 1)
+      text += "<h3>" + html_text(inputs.attributions[f].path) + "</h3>\n";
+    text += of.maps() + of.batches() + of.classes();
+  }
+  if (text.empty())
     return paragraph(
         "Not run: <code>opbound attribute LOG.jsonl --step STEP --out FILE.jsonl"
         "</code> gives the contributions.");
@@ -262,7 +263,7 @@ std::string attribution_section(const Inputs& inputs) {
              "A cell leads to the class of calls that adds most to it. Squares of "
              "contributions add up to 100% over a map; shares of the gradient's deviation "
              "have signs and add up to 100% less what is unattributed.") +
-         all.maps() + all.batches() + all.classes();
+         text;
 }
 
 std::string distance_section(const Traces& traces) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,7 @@ std::string anchor_of(std::string_view text);
 /// A table that scrolls by itself where the page is narrower. The first cell of each row heads it.
 class HtmlTable {
  public:
-  /// `kind`: a class of the whole table; empty: none.
+  /// `kind`: a class of the whole table; empty: none. "cards": on a phone each row is a card.
   HtmlTable(std::string caption, std::vector<std::string> titles, std::string kind = {});
 
   /// One cell for each title. `anchor`: the row can be linked to; empty: it cannot.
@@ -39,6 +40,7 @@ class HtmlTable {
  private:
   std::string caption_, kind_, rows_;
   std::vector<std::string> titles_;
+  std::set<std::size_t> numeric_;  ///< columns whose titles stand above figures
 };
 
 /// A part that is folded away until somebody asks for it, or a link leads into it.
@@ -53,6 +55,8 @@ std::string paragraph(std::string_view html, bool is_faint = true);
 /// How much of a whole a cell stands for: the class of its colour, h0 (nothing) to h5 (all). Steps
 /// are even in the square root, so that a hundredth can be told from nothing.
 std::string heat_class(double share);
+/// A share as people write it: 57.1%, 0.42%; what is there but less than 0.01% is "<0.01%".
+std::string percent(double share);
 inline constexpr int heat_levels = 6;
 
 /// The style of a report beside what all pages have.

@@ -16,6 +16,16 @@ namespace {
 /// "backward_local" and "backward_full" are one pass.
 bool is_backward(std::string_view direction) { return direction.starts_with("backward"); }
 
+/// "running; a theorem for 137" without the number of elements, which is each record's own.
+std::string kind_of_source(const std::string& source) {
+  const auto end = source.find_last_not_of("0123456789");
+  constexpr std::string_view by_count = " for ";
+  const std::string kind = source.substr(0, end + 1);
+  return end + 1 < source.size() && kind.ends_with(by_count)
+             ? kind.substr(0, kind.size() - by_count.size()) + " for some elements"
+             : source;
+}
+
 struct Node {
   std::uint64_t checks = 0, failing = 0, audited = 0;
   const Record* worst = nullptr;
@@ -25,7 +35,7 @@ struct Node {
   std::uint64_t calls = 0;        ///< of the tapes
 
   void take(const Record& r) {
-    if (!r.bound_source.empty()) sources.insert(r.bound_source);
+    if (!r.bound_source.empty()) sources.insert(kind_of_source(r.bound_source));
     failing += makes_run_fail(r) ? 1 : 0;
     const Record*& to = r.in_situ ? audited_worst : worst;
     (r.in_situ ? audited : checks) += 1;
@@ -56,7 +66,9 @@ HtmlCell command(const std::string& text) {
 
 HtmlCell verdict_cell(const RecordList& list, const Record& r, std::uint64_t count) {
   const std::string text = std::string(name_of(r.verdict)) + (is_allowed(r) ? "*" : "") +
-                           (r.ratio ? ", ratio " + legible(*r.ratio) : "");
+                           (r.ratio && r.verdict != Verdict::vacuous  // there it is of nothing
+                                ? ", ratio " + legible(*r.ratio)
+                                : "");
   return {
       list.link(r, text) + " <span class=\"faint\">worst of " + std::to_string(count) + "</span>",
       makes_run_fail(r) ? "fail" : ""};
@@ -64,7 +76,7 @@ HtmlCell verdict_cell(const RecordList& list, const Record& r, std::uint64_t cou
 
 HtmlCell bound_cell(const Node& node, const Op* op) {
   std::string text;
-  for (const std::string& source : node.sources) text += (text.empty() ? "" : "; ") + source;
+  for (const std::string& source : node.sources) text += (text.empty() ? "" : " / ") + source;
   if (!text.empty()) return words(text);
   if (node.checks + node.audited > 0) return words("exact: bits are compared, no bound is needed");
   if (op == nullptr) return words("no op of the table: it is of another program");
@@ -73,8 +85,7 @@ HtmlCell bound_cell(const Node& node, const Op* op) {
 }
 
 HtmlCell run_cell(const Material& m, const Node& node) {
-  if (m.traces.runs.empty() && node.audited == 0)
-    return command("opbound train FILE.toml --trace FILE.trace");
+  if (m.traces.runs.empty() && node.audited == 0) return words("not run");
   if (node.calls == 0 && node.audited == 0) return words("no call of this run");
   std::string text;
   if (node.calls > 0) {
@@ -93,7 +104,7 @@ HtmlCell run_cell(const Material& m, const Node& node) {
 HtmlCell audit_cell(const Material& m, const Node& node) {
   if (node.audited > 0) return verdict_cell(m.list, *node.audited_worst, node.audited);
   if (!m.traces.runs.empty() && node.calls == 0) return words("no call of this run");
-  return command("opbound train FILE.toml --audit 100 --audit-out FILE.jsonl");
+  return words("not run");
 }
 
 }  // namespace
@@ -101,7 +112,8 @@ HtmlCell audit_cell(const Material& m, const Node& node) {
 std::string matrix_section(const Material& m) {
   Nodes nodes = nodes_of(m);
   HtmlTable table("Nodes by what is known of them",
-                  {"op", "pass", "bound", "op test", "trace in the run", "audit in the run"});
+                  {"op", "pass", "bound", "op test", "trace in the run", "audit in the run"},
+                  "cards");
   const auto row = [&](const std::string& name, bool backward, const Op* op) {
     const Node& node = nodes[{name, backward}];
     const HtmlCell test = node.checks > 0 ? verdict_cell(m.list, *node.worst, node.checks)
@@ -119,7 +131,11 @@ std::string matrix_section(const Material& m) {
   for (const auto& [name, node] : nodes)
     if (find_op(name.first) == nullptr) others.push_back(name);
   for (const auto& [name, backward] : others) row(name, backward, nullptr);
-  return table.html();
+  return table.html() +
+         paragraph(
+             "What was not run of the run itself: <code>opbound train FILE.toml --trace FILE.trace"
+             "</code> writes the calls, <code>--audit 100 --audit-out FILE.jsonl</code> judges "
+             "them.");
 }
 
 }  // namespace opbound::report

@@ -1,6 +1,7 @@
 #include "reports/report/plot.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -12,8 +13,13 @@
 namespace opbound::report {
 namespace {
 
-constexpr double width = 340, height = 220;  // of a plot's frame, in pixels
+constexpr double width = 328, height = 200;  // of a plot's frame, in pixels: three in a row
+constexpr long cell = 3;                     // points nearer than this cover each other
 constexpr double left = 56, top = 24, right = 16, below = 42;
+
+std::string decade_text(int power) {
+  return power < -3 ? "1e" + std::to_string(power) : svg::power_text(power);
+}
 
 /// Values to pixels along one axis.
 class Scale {
@@ -54,8 +60,12 @@ class Scale {
     for (int i = 0; low_ + i * step_ <= high_ + step_ / 1024; ++i) {
       const double at = low_ + i * step_;
       take(pixels_ * (at - low_) / (high_ - low_),
-           axis_.is_logarithmic ? svg::power_text(static_cast<int>(at))
+           axis_.is_logarithmic ? decade_text(static_cast<int>(at))
                                 : shortest(std::round(at / step_ * 1024) / 1024 * step_));
+      if (!axis_.is_logarithmic || high_ - low_ > 2 || at + step_ > high_) continue;
+      for (const double factor : {2.0, 5.0})  // a decade or two alone have too few marks
+        take(pixels_ * (at + std::log10(factor) - low_) / (high_ - low_),
+             shortest(std::stod(legible(factor * std::pow(10, at)))));
     }
   }
 
@@ -84,6 +94,11 @@ std::string frame(const Scale& x, const Scale& y, const PlotAxis& x_axis, const 
     text += svg::line("grid", left, top + height - at, left + width, top + height - at) +
             svg::label(left - 6, top + height - at + 4, "end", tick_text(words));
   });
+  if (y_axis.limit) {
+    const double at = top + height - y.place(*y_axis.limit);
+    text += svg::line("limit", left, at, left + width, at) +
+            svg::label(left + width, at - 4, "end", "bound");
+  }
   return text + svg::label(left + width / 2, top + height + 34, "middle", x_axis.title) +
          svg::label(left, 14, "start", y_axis.title);
 }
@@ -116,13 +131,22 @@ std::string path_of(const PlotCurve& curve, const Scale& x, const Scale& y) {
   return path;
 }
 
+/// The curves' names in their colours, in one line above the frame, the first one first.
+std::string names_of(const std::vector<PlotCurve>& curves) {
+  std::string text = "<text x=\"" + svg::number(left + width) + "\" y=\"14\" text-anchor=\"end\">";
+  for (const PlotCurve& curve : curves)
+    text += "<tspan class=\"" + (curve.kind.empty() ? "a" : curve.kind) + "\" dx=\"10\">" +
+            html_text(curve.name) + "</tspan>";
+  return text + "</text>\n";
+}
+
 }  // namespace
 
 std::string histogram_plot(const UlpHistogram::Counts& counts) {
   std::size_t entries = counts.size();
   while (entries > 0 && counts[entries - 1] == 0) --entries;
   if (entries == 0) return "";
-  constexpr double bar = 7, gap = 1, high = 40;
+  constexpr double bar = 4, gap = 1, high = 22;
   const double largest =
       std::log2(1 + static_cast<double>(*std::max_element(counts.begin(), counts.end())));
   std::string path;
@@ -150,24 +174,32 @@ std::string scatter_plot(const std::string& what, const PlotAxis& x_axis, const 
     y.take(p.y);
   }
   if (x.is_empty()) return "";
+  if (y_axis.limit) y.take(*y_axis.limit);
   x.settle();
   y.settle();
-  std::string inner = frame(x, y, x_axis, y_axis);
   std::set<std::pair<long, long>> taken;
-  for (const bool bad : {true, false})
+  std::array<std::string, 2> dots;  // what leads nowhere, in one path each: good, bad
+  std::string circles;
+  for (const auto& [bad, leads] :
+       {std::pair(true, true), {true, false}, {false, true}, {false, false}})
     for (const PlotPoint& p : points) {
-      if (p.is_bad != bad || !x.shows(p.x) || !y.shows(p.y)) continue;
+      if (p.is_bad != bad || p.anchor.empty() == leads || !x.shows(p.x) || !y.shows(p.y)) continue;
       const std::pair place{std::lround(x.place(p.x)), std::lround(y.place(p.y))};
-      if (!taken.insert(place).second) continue;
-      const bool leads = !p.anchor.empty();
-      inner += (leads ? "<a href=\"#" + html_text(p.anchor) + "\">" : std::string()) +
-               "<circle class=\"dot" + (bad ? " bad" : "") + "\" cx=\"" +
-               svg::number(left + static_cast<double>(place.first)) + "\" cy=\"" +
-               svg::number(top + height - static_cast<double>(place.second)) +
-               "\" r=\"3\"><title>" + html_text(p.title) + "</title></circle>" +
-               (leads ? "</a>\n" : "\n");
+      if (!taken.insert({place.first / cell, place.second / cell}).second) continue;
+      const std::string cx = svg::number(left + static_cast<double>(place.first)),
+                        cy = svg::number(top + height - static_cast<double>(place.second));
+      if (!leads)
+        dots[bad ? 1 : 0] += "M" + cx + " " + cy + "h0";
+      else
+        circles += "<a href=\"#" + html_text(p.anchor) + "\"><circle class=\"dot" +
+                   (bad ? " bad" : "") + "\" cx=\"" + cx + "\" cy=\"" + cy + "\" r=\"3\"><title>" +
+                   html_text(p.title) + "</title></circle></a>\n";
     }
-  return picture(what, inner);
+  std::string inner = frame(x, y, x_axis, y_axis);
+  for (const bool bad : {false, true})
+    if (const std::string& path = dots[bad ? 1 : 0]; !path.empty())
+      inner += "<path class=\"dots" + std::string(bad ? " bad" : "") + "\" d=\"" + path + "\"/>\n";
+  return picture(what, inner + circles);
 }
 
 std::string curve_plot(const std::string& what, const PlotAxis& x_axis, const PlotAxis& y_axis,
@@ -183,18 +215,12 @@ std::string curve_plot(const std::string& what, const PlotAxis& x_axis, const Pl
   x.settle();
   y.settle();
   std::string inner = frame(x, y, x_axis, y_axis);
-  double names_end = left + width;
   for (const PlotCurve& curve : curves) {
     const std::string path = path_of(curve, x, y);
     const std::string of = curve.kind.empty() ? "" : " " + curve.kind;
     inner += "<path class=\"curve" + of + "\" d=\"" + path + "\"/>\n";
-    if (curves.size() < 2) continue;
-    inner += "<text class=\"" + (curve.kind.empty() ? "a" : curve.kind) + "\" x=\"" +
-             svg::number(names_end) + "\" y=\"14\" text-anchor=\"end\">" + html_text(curve.name) +
-             "</text>\n";
-    names_end -= 8 * static_cast<double>(curve.name.size()) + 8;
   }
-  return picture(what, inner);
+  return picture(what, inner + (curves.size() < 2 ? "" : names_of(curves)));
 }
 
 }  // namespace opbound::report

@@ -1,6 +1,7 @@
 // The plots of a report, as SVG that says in words what it shows.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,10 +25,12 @@ struct PlotPoint {
 struct PlotAxis {
   std::string title;
   bool is_logarithmic = false;
+  std::optional<double> limit{};  ///< a line across, of a vertical axis
 };
 
-/// Points that lead to their records; of those that fall on one pixel the first is drawn, bad ones
-/// before others. `what` is told to those who do not see it. Empty without a point to show.
+/// Points that lead to their records; of those that would cover each other the first is drawn, bad
+/// ones before others, and those that lead somewhere before those that do not. `what` is told to
+/// those who do not see it. Empty without a point to show.
 std::string scatter_plot(const std::string& what, const PlotAxis& x, const PlotAxis& y,
                          const std::vector<PlotPoint>& points);
 

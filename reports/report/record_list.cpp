@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <tuple>
 
 #include "reports/page.hpp"
@@ -62,38 +63,97 @@ std::string worst_text(const Record& r) {
          legible(r.worst->bound);
 }
 
+/// A column of the error table: its cell in each row.
+struct Column {
+  const char* title;
+  bool may_go;  ///< where all rows say the same, the caption says it once
+  std::function<HtmlCell(const RecordRow&)> cell;
+};
+
+HtmlCell histogram_cell(const RecordRow& row) {
+  UlpHistogram::Counts counts{};
+  for (const Record* one : row.records)
+    for (std::size_t i = 0; i < one->ulp_histogram.counts.size() && i < counts.size(); ++i)
+      counts[i] += one->ulp_histogram.counts[i];
+  const std::string histogram = histogram_plot(counts);
+  return {histogram.empty() ? "not counted" : histogram};
+}
+
+std::vector<Column> columns_of(const RecordList& list) {
+  const auto word = [](const char* title, auto of) {
+    return Column{title, true,
+                  [of](const RecordRow& row) { return words(or_none(of(*row.worst))); }};
+  };
+  const auto value = [](const char* title, std::optional<double> Record::*of) {
+    return Column{title, false,
+                  [of](const RecordRow& row) { return figure(number(row.worst->*of)); }};
+  };
+  std::vector<Column> all;
+  all.push_back(word("part", [](const Record& r) { return r.part; }));
+  all.back().may_go = false;  // it heads the row
+  all.push_back(
+      word("direction", [](const Record& r) { return direction_text(r.direction, false); }));
+  all.push_back(word("variant", [](const Record& r) { return r.variant; }));
+  all.push_back(word("precision", [](const Record& r) { return r.precision; }));
+  all.push_back({"worst case", false, [&list](const RecordRow& row) {
+                   return HtmlCell{list.link(*row.worst, or_none(place_text(*row.worst)))};
+                 }});
+  all.push_back({"cases", false,
+                 [](const RecordRow& row) { return figure(std::to_string(row.records.size())); }});
+  all.push_back(word("provider", [](const Record& r) { return r.provider; }));
+  all.push_back(word("device", [](const Record& r) { return r.device; }));
+  all.push_back({"verdict", false, [](const RecordRow& row) {
+                   return words(verdict_text(*row.worst), verdict_kind(*row.worst));
+                 }});
+  all.push_back(value("ratio", &Record::ratio));
+  all.push_back(value("acceptable max", &Record::acceptable_max));
+  all.push_back(value("max ulp", &Record::error_ulp_max));
+  all.push_back(value("bias ulp", &Record::bias_ulp));
+  all.push_back(
+      {"elements", false, [](const RecordRow& row) { return figure(legible(row.checked)); }});
+  all.push_back({"elements by error", false, histogram_cell});
+  all.push_back(word("bound source", [](const Record& r) { return r.bound_source; }));
+  return all;
+}
+
 /// One op's error table; each row leads to its worst record.
 std::string rows_html(const RecordList& list, const std::string& op,
                       const std::vector<RecordRow>& rows) {
-  HtmlTable table(op + ": the worst case of each row",
-                  {"part", "direction", "variant", "precision", "worst case", "cases", "provider",
-                   "device", "verdict", "ratio", "acceptable max", "max ulp", "bias ulp",
-                   "bound source", "elements", "elements by error"});
-  for (const RecordRow& row : rows) {
-    const Record& r = *row.worst;
-    UlpHistogram::Counts counts{};
-    for (const Record* one : row.records)
-      for (std::size_t i = 0; i < one->ulp_histogram.counts.size() && i < counts.size(); ++i)
-        counts[i] += one->ulp_histogram.counts[i];
-    const std::string histogram = histogram_plot(counts);
-    table.row({words(or_none(r.part)),
-               words(direction_text(r.direction, false)),
-               words(or_none(r.variant)),
-               words(r.precision),
-               {list.link(r, or_none(place_text(r)))},
-               figure(std::to_string(row.records.size())),
-               words(or_none(r.provider)),
-               words(or_none(r.device)),
-               words(verdict_text(r), verdict_kind(r)),
-               figure(number(r.ratio)),
-               figure(number(r.acceptable_max)),
-               figure(number(r.error_ulp_max)),
-               figure(number(r.bias_ulp)),
-               words(or_none(r.bound_source)),
-               figure(legible(row.checked)),
-               {histogram.empty() ? "not counted" : histogram}});
+  std::vector<std::vector<HtmlCell>> cells(rows.size());
+  std::vector<std::string> titles;
+  std::string common;
+  for (const Column& column : columns_of(list)) {
+    std::vector<HtmlCell> of;
+    for (const RecordRow& row : rows) of.push_back(column.cell(row));
+    const bool is_same =
+        std::ranges::all_of(of, [&](const HtmlCell& c) { return c.html == of.front().html; });
+    if (column.may_go && is_same && of.front().html != "none") {
+      common +=
+          std::string(common.empty() ? "; all: " : ", ") + column.title + " " + of.front().html;
+      continue;
+    }
+    if (column.may_go && is_same) continue;
+    titles.emplace_back(column.title);
+    for (std::size_t i = 0; i < of.size(); ++i) cells[i].push_back(std::move(of[i]));
   }
+  HtmlTable table(op + ": the worst case of each row" + common, titles);
+  for (const std::vector<HtmlCell>& row : cells) table.row(row);
   return table.html();
+}
+
+std::vector<RecordRow> rows_on_paper(const std::vector<RecordRow>& rows) {
+  const auto group = [](const Record& r) {
+    return std::tuple(r.part, r.direction, r.precision, r.provider, r.device);
+  };
+  std::map<decltype(group(Record{})), const Record*> worst;
+  for (const RecordRow& row : rows) {
+    const Record*& of = worst[group(*row.worst)];
+    if (of == nullptr || is_worse(*row.worst, *of)) of = row.worst;
+  }
+  std::vector<RecordRow> kept;
+  for (const RecordRow& row : rows)
+    if (makes_run_fail(*row.worst) || worst[group(*row.worst)] == row.worst) kept.push_back(row);
+  return kept;
 }
 
 /// The records of an op that are listed, each with its anchor.
@@ -116,12 +176,6 @@ std::string records_html(const RecordList& list, const std::string& op,
                 list.anchor(*r));
     }
   return table.html();
-}
-
-double size_of(const Record& r) {
-  double size = 1;
-  for (const auto& [name, n] : r.inputs.shape) size *= static_cast<double>(n);
-  return size;
 }
 
 }  // namespace
@@ -168,14 +222,25 @@ std::string RecordList::name_of(const Record& r) {
 std::string records_section(const RecordList& list) {
   if (list.count() == 0)
     return paragraph("No records: <code>opbound run --out FILE.jsonl</code> writes them.");
-  std::string text;
+  std::string text = paragraph(
+      "Each point of a plot is a check, and leads to its record where that is listed. Below 1e-6, "
+      "0 among it, and above 1e6 points stand at the edge. <i>vacuous*</i>: the bound says "
+      "nothing there, which the suite allows by name; the record has the reason.");
   if (!list.is_whole())
     text += paragraph(std::to_string(list.count()) +
                       " records: one by one stand only those that make the run fail and the worst "
                       "of each row; <code>opbound table --all</code> has all of them.");
+  std::size_t row_count = 0;
+  for (const auto& [op, rows] : list.ops()) row_count += rows.size();
+  const bool is_brief = list.is_for_paper() && row_count > most_rows_on_paper;
+  if (is_brief)
+    text += paragraph(std::to_string(row_count) +
+                      " rows: on paper stand those that make the run fail, and of each output, "
+                      "direction and precision the worst algorithm; the page has all of them.");
   for (const auto& [op, rows] : list.ops()) {
     text += "<h3 id=\"op-" + anchor_of(op) + "\">" + html_text(op) + "</h3>\n" +
-            rows_html(list, op, rows);
+            record_plots(list, op, rows) +
+            rows_html(list, op, is_brief ? rows_on_paper(rows) : rows);
     std::size_t count = 0;
     const std::string records = records_html(list, op, rows, count);
     // A file of paper has the tables; thousands of its lines would have no reader.
@@ -184,38 +249,6 @@ std::string records_section(const RecordList& list) {
                 : folded(std::to_string(count) + " records of " + op, records);
   }
   return text;
-}
-
-std::string record_plots(const RecordList& list) {
-  std::vector<PlotPoint> by_size, bound_by_size;
-  std::map<std::string, std::vector<PlotPoint>> by_input;
-  for (const auto& [op, rows] : list.ops())
-    for (const RecordRow& row : rows)
-      for (const Record* r : row.records) {
-        if (!list.is_listed(*r) || r->verdict == Verdict::vacuous) continue;
-        PlotPoint p{size_of(*r), r->error_ulp_max.value_or(0), RecordList::name_of(*r),
-                    list.anchor(*r), makes_run_fail(*r)};
-        if (r->error_ulp_max) by_size.push_back(p);
-        p.y = r->ratio.value_or(0);
-        if (r->ratio) bound_by_size.push_back(p);
-        if (!r->worst || r->worst->input.size() != 1 || !r->ratio) continue;
-        p.x = std::abs(r->worst->input.front().second);
-        by_input[op].push_back(p);
-      }
-  const PlotAxis size{"product of the op's sizes", true};
-  std::string text = scatter_plot("largest error of each check against its size", size,
-                                  {"error, ulp", true}, by_size) +
-                     scatter_plot("error over bound of each check against its size", size,
-                                  {"largest error over its bound", true}, bound_by_size);
-  for (const auto& [op, points] : by_input)
-    text += scatter_plot(op + ": error over bound of each check against the input it occurs at",
-                         {op + ": magnitude of the worst element's input", true},
-                         {"largest error over its bound", true}, points);
-  if (text.empty()) return "";
-  return paragraph(
-             "Each point is a check and leads to its record; errors of 0 have no place on a "
-             "logarithmic axis.") +
-         "<div class=\"plots\">\n" + text + "</div>\n";
 }
 
 }  // namespace opbound::report

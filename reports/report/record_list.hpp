@@ -11,6 +11,9 @@ namespace opbound::report {
 
 /// Above so many records a page has only those that make the run fail and the worst of each row.
 inline constexpr std::size_t most_listed = 20000;
+/// Above so many rows paper has those that make the run fail, and of each output, direction,
+/// precision, provider and device the worst: a browser takes 5 ms to print a row.
+inline constexpr std::size_t most_rows_on_paper = 1000;
 
 /// Records that differ only in case, attributes and place: a row of the error table.
 struct RecordRow {
@@ -48,7 +51,8 @@ class RecordList {
 
 /// The error tables of all ops, and folded into each its records.
 std::string records_section(const RecordList& list);
-/// Errors against sizes and against inputs, where the records have them.
-std::string record_plots(const RecordList& list);
+/// An op's errors against sizes and against inputs, where its records have them.
+std::string record_plots(const RecordList& list, const std::string& op,
+                         const std::vector<RecordRow>& rows);
 
 }  // namespace opbound::report

@@ -72,21 +72,20 @@ std::string report_page(const Inputs& inputs, const PageOptions& options) {
   const Traces traces = read_traces(inputs.traces, inputs.twins);
   const std::optional<Comparison> upgrade = upgrade_of(inputs);
   const Material material{inputs, list, traces, upgrade ? &*upgrade : nullptr};
-  const std::vector<Part> parts{
-      {"dashboard", "Dashboard", dashboard(indicators_of(material))},
-      {"suggestions", "What helps",
-       suggestions_section(inputs, options.tried, options.asked_to_try)},
-      {"heat", "Where the error comes from", attribution_section(inputs)},
-      {"pair", "The pair of runs", distance_section(traces)},
-      {"training", "Training", training_section(inputs, traces)},
-      {"alarms", "Alarms", alarms_section(traces)},
-      {"nodes", "Nodes: bound, test, trace", matrix_section(material)},
-      {"errors", "Errors of operators", record_plots(list) + records_section(list)},
-      {"upgrade", "Old and new", upgrade_section(upgrade)},
-      {"faults", "What finds which fault", faults_section(inputs)},
-      {"claims", "Claims", claims_section(inputs)},
-      {"environment", "Environment", environment_section(inputs, traces)},
-      {"files", "Files", sources_section(inputs, traces)}};
+  const std::vector<Part> parts{{"dashboard", "Dashboard", dashboard(indicators_of(material))},
+                                {"suggestions", "What helps",
+                                 suggestions_section(inputs, options.tried, options.asked_to_try)},
+                                {"heat", "Where the error comes from", attribution_section(inputs)},
+                                {"pair", "The pair of runs", distance_section(traces)},
+                                {"training", "Training", training_section(inputs, traces)},
+                                {"alarms", "Alarms", alarms_section(traces)},
+                                {"nodes", "Nodes: bound, test, trace", matrix_section(material)},
+                                {"errors", "Errors of operators", records_section(list)},
+                                {"upgrade", "Old and new", upgrade_section(upgrade)},
+                                {"faults", "What finds which fault", faults_section(inputs)},
+                                {"claims", "Claims", claims_section(inputs)},
+                                {"environment", "Environment", environment_section(inputs, traces)},
+                                {"files", "Files", sources_section(inputs, traces)}};
   std::string style(opbound::detail::compare_style());
   style += report_style();
   std::string text = page_head(title_of(inputs), style) + contents(parts) + "<main>\n";

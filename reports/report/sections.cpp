@@ -102,7 +102,8 @@ std::string power_html(const std::string& path, const PowerTable& power) {
 
 std::string sentinel_html(const SentinelFile& file) {
   HtmlTable table(file.path + ": faults planted in runs, and runs without",
-                  {"fault", "policy", "kind", "steps to the alarm", "place", "false alarms"});
+                  {"fault", "policy", "kind", "steps to the alarm", "place", "false alarms"},
+                  "cards");
   for (const SentinelResult& r : file.results) {
     const std::string place = r.place.empty() ? "none named" : r.place;
     const bool is_lost = r.is_planted() && !r.steps;
@@ -152,9 +153,10 @@ std::string alarms_section(const Traces& traces) {
     return paragraph(
         "Not run: <code>opbound train FILE.toml --trace FILE.trace --sentinel"
         "</code>.");
-  constexpr std::size_t most = 500;
+  constexpr std::size_t most = 500;  // told one by one; a run that goes wrong has thousands
   std::size_t count = 0;
-  HtmlTable table("Alarms, from the traces", {"step", "trace", "level", "check", "place", "what"});
+  HtmlTable table("Alarms, from the traces", {"step", "trace", "level", "check", "place", "what"},
+                  "cards");
   for (const TraceRun& run : traces.runs)
     for (const trace::TraceEvent& e : run.events)
       if (++count <= most)
@@ -189,7 +191,7 @@ std::string claims_section(const Inputs& inputs) {
   std::string text;
   for (const auto& [path, records] : inputs.claims) {
     HtmlTable table(path + ": " + claims::last_line(records),
-                    {"claim", "what it says", "verdict", "because", "measured"});
+                    {"claim", "what it says", "verdict", "because", "measured"}, "cards");
     for (const claims::ClaimRecord& r : records) {
       std::string figures;
       for (const claims::Figure& f : claims::figures_of(r))

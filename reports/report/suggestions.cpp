@@ -87,14 +87,32 @@ void try_one(const AttributionFile& file, const AttributedBatch& batch, const Ch
 }
 
 const std::string how_to =
-    "Nothing was tried. <code>opbound report FILE.attribution.jsonl --try 3</code> runs the run "
-    "again, up to the step that was attributed, once for each of the three ops that contribute "
-    "most; <code>opbound attribute --swap OP=PRECISION</code> does it for a micro-batch alone.";
+    "Nothing was tried. <code>opbound report FILE.jsonl --try 3</code> runs three checks that fail "
+    "again, by other algorithms and in a wider format; of a file of attributions the run, up to "
+    "the "
+    "step that was attributed, once for each of the three ops that contribute most. <code>opbound "
+    "attribute --swap OP=PRECISION</code> does it for a micro-batch alone.";
+
+/// Of changes of one run that are compared in several ways: smaller in every one of them?
+bool is_smaller_in_all(const std::vector<Tried>& tried, const Tried& one) {
+  return std::ranges::all_of(tried, [&](const Tried& t) {
+    return t.of != one.of || t.change != one.change || t.is_smaller();
+  });
+}
+
+HtmlCell result_cell(const std::vector<Tried>& tried, const Tried& t) {
+  if (!t.verdict.empty())
+    return words(std::string(t.verdict) + (t.is_mended ? "" : ": no cure"),
+                 t.is_mended ? "pass" : "");
+  if (is_smaller_in_all(tried, t)) return words("smaller in all", "pass short");
+  return words(t.is_smaller() ? "smaller here alone" : "not smaller");
+}
 
 }  // namespace
 
 std::vector<Tried> try_changes(const Inputs& inputs, const TryOptions& options) {
   std::vector<Tried> tried;
+  try_record_changes(inputs, options, tried);
   for (const AttributionFile& file : inputs.attributions) {
     if (file.batches.empty()) continue;
     const AttributedBatch& batch =
@@ -111,8 +129,9 @@ std::vector<Tried> try_changes(const Inputs& inputs, const TryOptions& options) 
 
 std::string suggestions_section(const Inputs& inputs, const std::vector<Tried>& tried, bool asked) {
   HtmlTable changes("Changes that were tried, with their measured effect",
-                    {"[[rule]] added to the policy", "run again", "what is compared", "before",
-                     "after", "change", "result"});
+                    {"[[rule]] of the policy, or keys of the [[case]]", "run again",
+                     "what is compared", "before", "after", "change", "result"},
+                    "cards");
   for (const Tried& t : tried) {
     if (!t.failure.empty()) {
       changes.row({{"<code>" + html_text(t.change) + "</code>"},
@@ -131,8 +150,7 @@ std::string suggestions_section(const Inputs& inputs, const std::vector<Tried>& 
                  figure(legible(t.before)),
                  figure(legible(t.after)),
                  figure(by),
-                 words(t.is_better() ? "smaller: worth it" : "not smaller: leave it",
-                       t.is_better() ? "pass" : "")});
+                 result_cell(tried, t)});
   }
   HtmlTable swaps("Swaps of one op in a micro-batch, from the attributions; they do not add up",
                   {"swap", "step", "micro-batch", "change of the loss", "change of the gradient"});
@@ -146,8 +164,8 @@ std::string suggestions_section(const Inputs& inputs, const std::vector<Tried>& 
   if (!swaps.is_empty()) text += swaps.html();
   if (asked && changes.is_empty())
     text += paragraph(
-        "There was nothing to try: no file of attributions with the contribution of "
-        "an op that a policy names.");
+        "There was nothing to try: no check of a suite fails, and there is no file of attributions "
+        "with the contribution of an op that a policy names.");
   return asked || !changes.is_empty() ? text : text + paragraph(how_to);
 }
 
