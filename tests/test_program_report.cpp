@@ -70,18 +70,30 @@ TEST_F(ProgramReport, OfAPairOfRunsWithAllThatThereIs) {
 }
 
 TEST_F(ProgramReport, TwinsGiveThePairItsLimits) {
-  train("--steps 6 --trace a.trace");
-  for (const char* i : {"1", "2", "3", "4"})
-    train("--steps 6 --trace t" + std::string(i) + ".trace --twin " + i);
-  const std::string twins = " --twin t1.trace --twin t2.trace --twin t3.trace";
-  const std::string good = report("a.trace t4.trace" + twins);
-  EXPECT_TRUE(contains(row_of(good, "fingerprint distance of each parameter"),
-                       "0 of 6 steps beyond||pass"));
+  const std::string name = "fingerprint distance of each parameter";
+  const auto pair_of = [&](const std::string& policy) {
+    const std::string steps = "--steps 6 --policy " + policy + " --trace ";
+    train(steps + policy + "a.trace");
+    std::string twins;
+    for (const char* i : {"1", "2", "3", "4"}) {
+      const std::string file = policy + "t" + i + ".trace";
+      train(steps + file + " --twin " + i);
+      if (i != std::string("4")) twins += " --twin " + file;
+    }
+    return std::pair(policy + "a.trace ", twins);
+  };
+  const auto [fine, fine_twins] = pair_of("fp32");
+  const std::string good = report(fine + "fp32t4.trace" + fine_twins);
+  EXPECT_TRUE(contains(row_of(good, name), "0 of 6 steps beyond||pass")) << row_of(good, name);
   EXPECT_TRUE(contains(row_of(good, "difference of the losses"), "by the twins"));
-  train("--steps 6 --policy fp8 --trace bad.trace");
-  const std::string bad = report("a.trace bad.trace" + twins);
-  const std::string row = row_of(bad, "fingerprint distance of each parameter");
-  EXPECT_TRUE(contains(row, "not passed")) << row;
+  // Two twins in bf16 give limits that no distance reaches: that is no pass.
+  const std::string coarse = pair_of("bf16").first;
+  const std::string idle =
+      row_of(report(coarse + "bf16t4.trace --twin bf16t1.trace --twin bf16t2.trace"), name);
+  EXPECT_TRUE(contains(idle, "at 6 no distance reaches the limit")) << idle;
+  EXPECT_FALSE(contains(idle, "|pass|")) << idle;
+  const std::string bad = report(fine + coarse + fine_twins);
+  EXPECT_TRUE(contains(row_of(bad, name), "not passed")) << row_of(bad, name);
   EXPECT_EQ(page_mistakes(bad), Lines());
 }
 

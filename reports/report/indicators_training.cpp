@@ -88,7 +88,7 @@ struct Rolling {
 
 Indicator of_rolling(const std::string& name, const Rolling& r, bool is_variation) {
   const std::string target = fmt::format(
-      "at most 1: the prediction interval of the last {} values, false alarm {:g} over a run",
+      "at most 1, else a suspicion: the prediction interval of the last {} values, {:g} over a run",
       trace::Trend::window, trace::SentinelOptions{}.alpha);
   if (!r.has_window)
     return not_run(name, target,
@@ -96,7 +96,8 @@ Indicator of_rolling(const std::string& name, const Rolling& r, bool is_variatio
                                trace::Trend::window));
   std::string measured = legible(r.most) + " times the limit";
   if (is_variation) measured = "variation up to " + legible(r.variation) + "; " + measured;
-  return {name, target, measured, r.most <= 1 ? Standing::pass : Standing::fail,
+  // Losses and norms are not normal: beyond the interval is a suspicion, as the sentinel has it.
+  return {name, target, measured, r.most <= 1 ? Standing::pass : Standing::no_limit,
           html_text("step " + std::to_string(r.step) + " of " + r.of)};
 }
 
@@ -198,16 +199,18 @@ void add_cosine(const Material& m, std::vector<Indicator>& to) {
   const TracePair& pair = *m.traces.pair;
   const trace::StepDistance& least =
       largest(pair, [](const trace::StepDistance& d) { return 1 - d.cosine; });
-  std::uint64_t beyond = 0;
+  std::uint64_t beyond = 0, idle = 0;
   std::optional<trace::Excess> worst;
   const trace::StepDistance* at = nullptr;
-  for (const trace::StepDistance& d : pair.distances)
+  for (const trace::StepDistance& d : pair.distances) {
+    idle += pair.band && pair.band->is_idle(d.step) ? 1 : 0;
     if (const auto e = trace::excess_of(d, pair.band ? &*pair.band : nullptr)) {
       ++beyond;
       if (worst && !(e->distance * worst->limit > worst->distance * e->limit)) continue;
       worst = e;
       at = &d;
     }
+  }
   Indicator cosine{"fingerprint cosine", "no cosine is a limit: rounding alone decides it",
                    "1 - cosine up to " + legible(1 - least.cosine), Standing::no_limit,
                    distance_link(least)};
@@ -224,6 +227,11 @@ void add_cosine(const Material& m, std::vector<Indicator>& to) {
   }
   Indicator distance = none_of(name, target, beyond,
                                "of " + std::to_string(pair.distances.size()) + " steps beyond", "");
+  if (idle > 0) {
+    distance.measured += "; at " + std::to_string(idle) + " no distance reaches the limit";
+    // What could not fail has not passed.
+    if (idle == pair.distances.size()) distance.standing = Standing::no_limit;
+  }
   if (worst) {
     distance.source = html_text(m.traces.runs.front().parameters[worst->parameter].name) + ", " +
                       distance_link(*at);
