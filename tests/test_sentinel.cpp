@@ -10,6 +10,7 @@
 #include "distributed/trace/twin.hpp"
 #include "ops/provider.hpp"
 #include "reports/error.hpp"
+#include "reports/sqlite.hpp"
 #include "tests/program.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/tiny_run.hpp"
@@ -319,6 +320,27 @@ TEST_F(ProgramTrace, TwoRunsThatComputeTheSameAgreeInEveryBit) {
   EXPECT_TRUE(has(other.out, "policy.name fp32-reproducible / bf16")) << other.out;
   EXPECT_TRUE(has(other.out, "limits: this pair has none without --twins")) << other.out;
   EXPECT_TRUE(has(other.out, "verdict: undecided")) << other.out;
+}
+
+TEST_F(ProgramTrace, LossesHaveLimitsByTwinsToo) {
+  const std::string fine = train_ + "--policy fp32 --trace-bits 1 --trace ";
+  EXPECT_EQ(opbound(fine + "a.trace").code, 0);
+  for (const char* seed : {"1", "2", "3", "4"})
+    EXPECT_EQ(opbound(fine + "t" + seed + ".trace --twin " + seed).code, 0);
+  const std::string diff = "trace diff a.trace t4.trace --twins t1.trace t2.trace t3.trace";
+  const Ran clean = opbound(diff);
+  EXPECT_EQ(clean.code, 0) << clean.out;
+  EXPECT_TRUE(has(clean.out, "verdict: within\n")) << clean.out;
+  const auto change = [&](const char* sql) {
+    sqlite::Database(path("t4.trace"), false, 1000, "a trace").execute(sql);
+  };
+  change("UPDATE step SET loss = loss + 1 WHERE step = 2");
+  const Ran off = opbound(diff);
+  EXPECT_EQ(off.code, 1) << off.out;
+  EXPECT_TRUE(has(off.out, "ALARM at step 2, 1 of 3 steps: the loss by 1, limit ")) << off.out;
+  EXPECT_TRUE(has(off.out, "verdict: exceeds\n")) << off.out;
+  change("UPDATE bits SET phase = 7 WHERE phase = 2");
+  EXPECT_TRUE(has(refusal("trace diff a.trace t4.trace"), "t4.trace: a call of phase 7"));
 }
 
 TEST_F(ProgramTrace, WhatIsWrongIsToldInOneLine) {

@@ -71,6 +71,12 @@ struct DiffOptions {
   double alpha = 1e-3;
 };
 
+/// What exceeds a limit first.
+struct Alarm {
+  std::int64_t step = 0;
+  std::string what;
+};
+
 /// One layer's parameters together at one step.
 struct LayerDistance {
   double square = 0, worst_ratio = 0;
@@ -89,17 +95,14 @@ class Diff {
   }
 
   int run() {
-    print(fmt::format("A: {}\nB: {}\n", options_.a, options_.b));
-    const std::vector<std::string> words = differences(heads_[0], heads_[1]);
-    print(words.empty() ? "same spec, device, ranks, providers and environment\n"
-                        : "differ in (A / B):\n");
-    for (const std::string& word : words) print("  " + word + "\n");
     for_each_distance(a_, b_, [&](const StepDistance& d) {
       take(d);
       return true;
     });
     if (steps_ == 0)
       throw InputError(options_.b, "no step that " + options_.a + " has", "such a one");
+    find_call();
+    print_heads();
     print_table();
     print_firsts();
     print_call();
@@ -126,14 +129,37 @@ class Diff {
       for (std::size_t p = 0; p < d.differs.size(); ++p)
         if (d.differs[p] != 0) differing_.push_back(p);
     }
-    if (band_ && band_->has_parted(d)) {
+    if (band_ && band_->has_parted(d))
       first(parted_, true);
-    } else if (band_ || must_agree_)
-      if (const std::optional<Excess> e = excess_of(d, band_ ? &*band_ : nullptr)) {
-        ++exceeding_;
-        if (!alarm_) alarm_ = e;
-      }
+    else if (band_ || must_agree_)
+      judge(d);
     if ((d.step & (d.step - 1)) == 0) shown_.push_back(d);
+  }
+
+  /// Gradients, the loss and the prompts, as `train --against` does.
+  void judge(const StepDistance& d) {
+    std::string what;
+    const auto excess = [&](const std::string& of, double by, double limit) {
+      if (!(by <= limit) && what.empty())
+        what = fmt::format("{} by {:.3g}, limit {:.3g}", of, by, limit);
+    };
+    if (const std::optional<Excess> e = excess_of(d, band_ ? &*band_ : nullptr))
+      what = fmt::format("{} by {:.3g}, limit {:.3g}", parameters_[e->parameter].name, e->distance,
+                         e->limit);
+    excess("the loss", d.loss, band_ ? band_->loss_limit(d.step) : 0);
+    if (d.kl_nats)
+      excess("KL divergence after the prompts", *d.kl_nats, band_ ? band_->kl_limit(d.step) : 0);
+    if (what.empty()) return;
+    ++exceeding_;
+    if (!alarm_) alarm_ = Alarm{d.step, what};
+  }
+
+  void print_heads() const {
+    print(fmt::format("A: {}\nB: {}\n", options_.a, options_.b));
+    const std::vector<std::string> words = differences(heads_[0], heads_[1]);
+    print(words.empty() ? "same spec, device, ranks, providers and environment\n"
+                        : "differ in (A / B):\n");
+    for (const std::string& word : words) print("  " + word + "\n");
   }
 
   /// By layer: the root of the mean square distance of its parameters, and the worst of the limit.
@@ -206,9 +232,8 @@ class Diff {
                 ? "limits: both runs compute the same, so every bit has to agree\n"
                 : "limits: this pair has none without --twins: it may differ by rounding\n");
     if (alarm_)
-      print(fmt::format("ALARM at step {}, {} of {} steps: {} by {:.3g}, limit {:.3g}\n",
-                        alarm_->step, exceeding_, steps_, parameters_[alarm_->parameter].name,
-                        alarm_->distance, alarm_->limit));
+      print(fmt::format("ALARM at step {}, {} of {} steps: {}\n", alarm_->step, exceeding_, steps_,
+                        alarm_->what));
     else if (band_ || must_agree_)
       print(parted_ ? fmt::format("no alarm before step {}\n", *parted_) : "no alarm\n");
     if (parted_)
@@ -225,37 +250,50 @@ class Diff {
                       article_ ? fmt::format("alarm at step {}", *article_) : "no alarm"));
   }
 
-  void print_call() {
+  /// Of the first step with other bits or losses; a fault is an alarm of its own.
+  void find_call() {
     if (!bits_ && !loss_) return;
-    const std::int64_t step = std::min(bits_.value_or(last_.step), loss_.value_or(last_.step));
-    if (a_.bits(step).empty() || b_.bits(step).empty()) {
+    differs_at_ = std::min(bits_.value_or(last_.step), loss_.value_or(last_.step));
+    has_call_bits_ = !a_.bits(*differs_at_).empty() && !b_.bits(*differs_at_).empty();
+    if (!has_call_bits_) return;
+    call_ = first_differing_call(a_, b_, *differs_at_);
+    if (!call_) return;
+    cause_ = cause_of(*call_, heads_[0], heads_[1]);
+    if (cause_ != Cause::fault) return;
+    if (!alarm_) alarm_ = Alarm{*differs_at_, "a call gave other bits from the same ones"};
+    exceeding_ = std::max<std::int64_t>(exceeding_, 1);
+  }
+
+  void print_call() const {
+    if (!differs_at_) return;
+    if (!has_call_bits_) {
       print(fmt::format("which call differs first: both runs again with --trace-bits {} say it\n",
-                        step));
+                        *differs_at_));
       return;
     }
-    const std::optional<FirstCall> call = first_differing_call(a_, b_, step);
-    if (!call) {
+    if (!call_) {
       print(fmt::format(
           "at step {} no call gives other bits from the same ones: its weights, texts or "
           "random numbers differ before\n",
-          step));
+          *differs_at_));
       return;
     }
-    print(fmt::format(
-        "first call with the same inputs and other outputs: step {}, {}{}, {}\n", step,
-        call->bits.micro_batch < 0 ? "" : fmt::format("micro-batch {}, ", call->bits.micro_batch),
-        phase_words[static_cast<std::size_t>(call->bits.phase) % 3], place_of(call->a)));
-    const Cause cause = cause_of(*call, heads_[0], heads_[1]);
-    print(fmt::format("  A: {} {} {}\n  B: {} {} {}\n  {}\n", call->a.precision, call->a.variant,
-                      call->a.provider, call->b.precision, call->b.variant, call->b.provider,
-                      cause_words[static_cast<std::size_t>(cause)]));
-    if (cause == Cause::fault && !alarm_) alarm_ = Excess{step, 0, 0, 0};
+    const CallBits& bits = call_->bits;
+    print(fmt::format("first call with the same inputs and other outputs: step {}, {}{}, {}\n",
+                      *differs_at_,
+                      bits.micro_batch < 0 ? "" : fmt::format("micro-batch {}, ", bits.micro_batch),
+                      phase_words.at(static_cast<std::size_t>(bits.phase)), place_of(call_->a)));
+    print(fmt::format("  A: {} {} {}\n  B: {} {} {}\n  {}\n", call_->a.precision, call_->a.variant,
+                      call_->a.provider, call_->b.precision, call_->b.variant, call_->b.provider,
+                      cause_words[static_cast<std::size_t>(cause_)]));
   }
 
   /// Where nothing sets a limit, only runs that agree in every bit are known to be right.
   std::string verdict() const {
     if (alarm_) return "exceeds";
     if (!bits_ && !loss_) return fmt::format("within, every bit of {} steps agrees", steps_);
+    if (band_ && idle_ == steps_)
+      return "within by losses alone: no gradient's distance can reach its limit";
     if (band_) return "within";
     return "undecided, the runs differ and nothing says how far rounding would carry them; twins "
            "would";
@@ -273,7 +311,11 @@ class Diff {
   std::optional<std::int64_t> samples_, randomness_, loss_, rate_, bits_, article_, parted_;
   std::vector<std::size_t> differing_;
   std::optional<StepDistance> prompts_;  ///< the last one that has them
-  std::optional<Excess> alarm_;
+  std::optional<Alarm> alarm_;
+  std::optional<std::int64_t> differs_at_;  ///< the step whose calls are compared
+  bool has_call_bits_ = false;              ///< both traces have its calls' bits
+  std::optional<FirstCall> call_;
+  Cause cause_{};
 };
 
 }  // namespace

@@ -253,12 +253,19 @@ std::vector<TraceParameter> TraceFile::parameters() {
   return all;
 }
 
+int TraceFile::phase_of(const Statement& row, int column) const {
+  const std::int64_t phase = whole(row, column);
+  if (phase < 0 || phase > 2)
+    throw InputError(path(), "a call of phase " + std::to_string(phase), "0, 1 or 2");
+  return static_cast<int>(phase);
+}
+
 std::vector<TraceCall> TraceFile::calls() {
   std::vector<TraceCall> all;
   Statement row(database_, "SELECT * FROM call ORDER BY phase, place");
   while (row.step())
-    all.push_back({static_cast<int>(whole(row, 0)), whole(row, 1), static_cast<int>(whole(row, 2)),
-                   row.text(3), row.text(4), row.text(5), row.text(6), row.text(7), row.text(8)});
+    all.push_back({phase_of(row, 0), whole(row, 1), static_cast<int>(whole(row, 2)), row.text(3),
+                   row.text(4), row.text(5), row.text(6), row.text(7), row.text(8)});
   return all;
 }
 
@@ -333,8 +340,8 @@ std::vector<CallBits> TraceFile::bits(std::int64_t step) {
   Statement row(database_, "SELECT * FROM bits WHERE step = ? ORDER BY micro_batch, phase, place");
   row.bind(word(step));
   while (row.step())
-    all.push_back({whole(row, 0), whole(row, 1), static_cast<int>(whole(row, 2)), whole(row, 3),
-                   row.number(4), row.number(5)});
+    all.push_back({whole(row, 0), whole(row, 1), phase_of(row, 2), whole(row, 3), row.number(4),
+                   row.number(5)});
   return all;
 }
 

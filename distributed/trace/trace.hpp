@@ -132,6 +132,7 @@ class TraceFile {
 
  private:
   TraceStep read_step(sqlite::Statement& row);
+  int phase_of(const sqlite::Statement& row, int column) const;
   void write_gradient(std::int64_t step, std::size_t parameter, const GradientSums& sums);
   void write_full(std::int64_t step, std::size_t parameter, const FullPrint& full);
 
