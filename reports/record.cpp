@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "ops/format.hpp"
+#include "ops/op.hpp"
 #include "ops/precision.hpp"
 #include "reports/text.hpp"
 
@@ -71,12 +72,28 @@ std::optional<double> parse_hexadecimal(std::string_view text) {
 
 namespace {
 
+/// What the judged output is stored in: the precision's output, or what an attribute says of that
+/// tensor ("stream" of a residual connection), of its gradient too.
+Format stored_in(const Record& r, const Precision& precision) {
+  const Op* op = find_op(r.op);
+  if (op == nullptr) return precision.output;
+  for (const TensorSpec& t : op->forward.tensors) {
+    if (r.part != t.name && r.part != "d" + std::string(t.name)) continue;
+    for (const auto& [name, value] : r.attributes)
+      if (name == t.element)
+        if (const auto* word = std::get_if<std::string>(&value))
+          return format_named(*word).value_or(precision.output);
+  }
+  return precision.output;
+}
+
 /// The last rounding of a stored output, or nothing where rule (A) has none: where the output
 /// format is the compute format, or the precision is not written in the usual way.
-std::optional<Format> store_rounding(std::string_view text) {
-  const std::optional<Precision> precision = precision_named(text);
-  if (!precision || !store_rounds(precision->compute, precision->output)) return std::nullopt;
-  Format output = precision->output;
+std::optional<Format> store_rounding(const Record& r) {
+  const std::optional<Precision> precision = precision_named(r.precision);
+  if (!precision) return std::nullopt;
+  Format output = stored_in(r, *precision);
+  if (!store_rounds(precision->compute, output)) return std::nullopt;
   output.overflow = Overflow::to_infinity;  // overflow of e4m3 is judged as an infinity
   return output;
 }
@@ -94,7 +111,7 @@ std::string why(const Record& r, const Worst& w) {
   if (r.precision.ends_with("fp64"))  // their distance to exact is far below what fp64 can show
     return "  fp64 outputs are judged by got - exact, enclosed by itself; low and high are that\n"
            "  enclosure rounded outward.\n";
-  const std::optional<Format> store = store_rounding(r.precision);
+  const std::optional<Format> store = store_rounding(r);
   const auto rounded = [&](const std::string& x) { return store ? "RN(" + x + ")" : x; };
   const std::string sure = "[" + rounded("high - bound") + ", " + rounded("low + bound") +
                            "] = " + interval(store, w.high - w.bound, w.low + w.bound);

@@ -66,6 +66,20 @@ TEST_F(Program, explains_a_row_with_its_largest_ratios) {
   }
 }
 
+TEST_F(Program, the_store_is_the_outputs_own) {
+  put("residual.toml",
+      "op = \"residual\"\n[[case]]\nprecision = \"bf16:fp32:bf16\"\nshape = [20]\n"
+      "attributes = {stream = [\"fp32\", \"bf16\"]}\n");
+  EXPECT_EQ(opbound("run residual.toml --out r.jsonl").code, 0);
+  const std::string to_bf16 = "RN is the store's rounding to bf16";
+  for (int line = 1; const Record& r : read_records(path("r.jsonl"))) {
+    const std::string text = opbound("explain r.jsonl:" + std::to_string(line++)).out;
+    const bool is_branch = r.part == "dr";  // the branch's own gradient
+    const bool is_wide = attributes_text(r.attributes).find("stream=fp32") != std::string::npos;
+    EXPECT_EQ(contains(text, to_bf16), is_branch || !is_wide) << text;
+  }
+}
+
 TEST_F(Program, the_two_ways_to_name_a_line_agree) {
   put("softmax.toml", naive_log_softmax);
   opbound("run softmax.toml --out r.jsonl");

@@ -108,6 +108,24 @@ TEST_F(ProgramReport, OfTheSameRunTwiceEveryBitAgrees) {
   EXPECT_TRUE(contains(row_of(other, "texts and random numbers of the pair"), "not passed"));
 }
 
+TEST_F(ProgramReport, TakesNoFilesPlaceThatIsNoPage) {
+  train("--steps 2 --trace a.trace");
+  const std::string before = get("a.trace");
+  EXPECT_TRUE(contains(refusal("report a.trace --html a.trace"), "a.trace: there is a file"));
+  EXPECT_TRUE(contains(refusal("report a.trace --pdf a.trace"), "a.trace: there is a file"));
+  EXPECT_EQ(get("a.trace"), before);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(opbound("report a.trace --html page.html").code, 0);
+}
+
+TEST_F(ProgramReport, ASentinelThatWasNotThereHasNotPassed) {
+  train("--steps 2 --trace a.trace");
+  const std::string name = "alarms of the sentinel";
+  EXPECT_FALSE(contains(row_of(report("a.trace"), name), "|pass|"));
+  train("--steps 2 --sentinel --trace b.trace");
+  EXPECT_TRUE(contains(row_of(report("a.trace b.trace"), name), "0 in 1 of 2 runs watched||pass"))
+      << row_of(report("a.trace b.trace"), name);
+}
+
 TEST_F(ProgramReport, ARunThatBlowsUpDoesNotPass) {
   train("--steps 6 --log run.jsonl");
   std::string log = get("run.jsonl");

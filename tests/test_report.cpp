@@ -269,9 +269,11 @@ Record wrongly_declared() {
   Record r = check_record();
   r.inputs = {{{"n", 500}}, "x=normal(mean=-3)", 1};
   CaseSpec spec = spec_of(r);
-  spec.variant = *std::ranges::find_if(std::views::iota(0, 9), [&](int v) {
-    return spec.op->variants[static_cast<std::size_t>(v)].name == "one_plus_erf";
-  });
+  const auto& variants = spec.op->variants;
+  spec.variant =
+      static_cast<int>(std::find_if(variants.begin(), variants.end(),
+                                    [](const auto& v) { return v.name == "one_plus_erf"; }) -
+                       variants.begin());
   const auto provider = own_host_provider();
   return run_case(spec, *provider).front();
 }

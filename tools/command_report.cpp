@@ -1,6 +1,7 @@
 // opbound report: one page for a run or a pair of runs.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "reports/error.hpp"
@@ -18,6 +19,18 @@ struct Options {
   int tries = 0;
 };
 
+/// Throws InputError where a page would take the place of what is no page of its kind, an input
+/// above all.
+void require_replaceable(const std::string& path, std::string_view beginning) {
+  if (path.empty() || !std::filesystem::exists(path)) return;
+  std::string found(beginning.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(found.data(), static_cast<std::streamsize>(found.size()));
+  found.resize(static_cast<std::size_t>(file.gcount()));
+  if (!found.empty() && found != beginning)
+    throw InputError(path, "there is a file already that is no such page", "another name");
+}
+
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
@@ -26,6 +39,8 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 int make_report(const Options& o) {
+  require_replaceable(o.html, "<!doctype html>");
+  require_replaceable(o.pdf, "%PDF");
   const report::Inputs inputs = report::read_inputs(o.files, o.twins);
   report::PageOptions options;
   options.asked_to_try = o.tries > 0;

@@ -154,12 +154,19 @@ class Diff {
     if (!alarm_) alarm_ = Alarm{d.step, what};
   }
 
-  void print_heads() const {
+  void print_heads() {
     print(fmt::format("A: {}\nB: {}\n", options_.a, options_.b));
     const std::vector<std::string> words = differences(heads_[0], heads_[1]);
-    print(words.empty() ? "same spec, device, ranks, providers and environment\n"
-                        : "differ in (A / B):\n");
+    const bool has_specs = !heads_[0].spec.empty() && !heads_[1].spec.empty();
+    if (words.empty())
+      print(has_specs ? "same spec, device, ranks, providers and environment\n"
+                      : "no difference is recorded; the runs' settings are not\n");
+    else
+      print("differ in (A / B):\n");
     for (const std::string& word : words) print("  " + word + "\n");
+    if (a_.last_step() != b_.last_step())
+      print(fmt::format("A's last step is {}, B's {}: {} steps are in both and compared\n",
+                        a_.last_step(), b_.last_step(), steps_));
   }
 
   /// By layer: the root of the mean square distance of its parameters, and the worst of the limit.
@@ -171,7 +178,7 @@ class Diff {
     for (const TraceParameter& p : parameters_) ++layers[p.layer];
     for (const auto& [layer, count] : layers)
       print(fmt::format("{:>{}}", layer < 0 ? "no layer" : fmt::format("layer {}", layer),
-                        band_ ? 18 : 10));
+                        band_ ? 20 : 10));
     print("    1 - cosine\n");
     for (const StepDistance& d : shown_) print_line(d, layers);
   }
@@ -187,7 +194,7 @@ class Diff {
     for (const auto& [layer, count] : layers) {
       const LayerDistance& l = by_layer[layer];
       print(fmt::format("{:>10.2e}", std::sqrt(l.square / static_cast<double>(count))));
-      if (band_) print(fmt::format("{:>7.3f} ", l.worst_ratio));
+      if (band_) print(fmt::format(" {:>8.2g} ", l.worst_ratio));
     }
     print(fmt::format("{:>14.2e}\n", 1 - d.cosine));
   }
@@ -267,14 +274,18 @@ class Diff {
   void print_call() const {
     if (!differs_at_) return;
     if (!has_call_bits_) {
-      print(fmt::format("which call differs first: both runs again with --trace-bits {} say it\n",
-                        *differs_at_));
+      const bool is_own = !heads_[0].spec.empty() && !heads_[1].spec.empty();
+      print(is_own ? fmt::format("which call differs first: both runs again with --trace-bits {} "
+                                 "say it\n",
+                                 *differs_at_)
+                   : fmt::format("which call differs first: an audit of step {} in both says it\n",
+                                 *differs_at_));
       return;
     }
     if (!call_) {
       print(fmt::format(
-          "at step {} no call gives other bits from the same ones: its weights, texts or "
-          "random numbers differ before\n",
+          "at step {} no call gives other bits from the same ones: what the first calls read "
+          "differs already, weights as they are rounded or moved, texts or random numbers\n",
           *differs_at_));
       return;
     }

@@ -90,6 +90,7 @@ Observers::Observers(const ObserveOptions& o, const std::string& device, trace::
   options.head.source = std::string("opbound ") + version + " " + commit;
   options.head.environment = own_provider(device)->environment();
   if (o.twin > 0) options.head.environment.emplace_back("twin", std::to_string(o.twin));
+  if (watches) options.head.environment.emplace_back(trace::watched_by, "sentinel");
   tracer_.emplace(std::move(options));
   if (watches)
     sentinel_.emplace(trace::SentinelOptions{o.against, o.twins, o.alpha, o.watches_norms, on_note},

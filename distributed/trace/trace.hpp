@@ -18,6 +18,9 @@ namespace opbound::trace {
 inline constexpr int trace_schema = 1;
 inline constexpr std::size_t positions_kept = 10;
 
+/// What says in a head's environment that a run with no alarm was watched for them.
+inline constexpr const char* watched_by = "watched by";
+
 /// What holds for the whole run.
 struct TraceHead {
   std::string spec;         ///< json_of of a TrainingSpec; empty: another program's run

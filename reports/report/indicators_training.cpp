@@ -159,7 +159,7 @@ void add_runs(const Material& m, std::vector<Indicator>& to) {
       to.push_back(not_run(name, target, trace_command + " --sentinel"));
     return;
   }
-  std::uint64_t nonfinite = 0, events = 0;
+  std::uint64_t nonfinite = 0, events = 0, watched = 0;
   std::string nonfinite_at, event;
   std::optional<double> most_lost;
   std::string lost_at;
@@ -174,9 +174,19 @@ void add_runs(const Material& m, std::vector<Indicator>& to) {
     }
     if (!run.events.empty() && event.empty()) event = link_to("alarms", run.events.front().place);
     events += run.events.size();
+    watched += std::ranges::any_of(run.head.environment,
+                                   [](const auto& e) { return e.first == trace::watched_by; })
+                   ? 1
+                   : 0;
   }
   to.push_back(none_of(nan, none, nonfinite, "", nonfinite_at));
-  to.push_back(none_of(alarms, "0", events, "", event));
+  if (events == 0 && watched == 0)
+    to.push_back(not_run(alarms, "0", trace_command + " --sentinel"));
+  else
+    to.push_back(none_of(alarms, "0", events,
+                         "in " + std::to_string(watched) + " of " +
+                             std::to_string(m.traces.runs.size()) + " runs watched",
+                         event));
   if (!most_lost) {
     to.push_back(not_run(lost, share, trace_command + " --trace-full STEPS"));
     return;
