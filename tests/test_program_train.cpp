@@ -27,11 +27,12 @@ class ProgramTrain : public Program {
     return ran.out;
   }
   /// A run that gets a signal once its log has step 12.
-  Ran signalled(const std::string& signal, const std::string& words) const {
-    return shell(OPBOUND_PROGRAM " " + words +
-                 " & p=$!; until grep -q '\"step\":12,' log.jsonl 2>/dev/null || ! kill -0 $p; do "
-                 "sleep 0.02; done; kill -" +
-                 signal + " $p; wait $p");
+  Ran signalled(const std::string& signal, const std::string& words,
+                const std::string& log = "log.jsonl") const {
+    return shell(OPBOUND_PROGRAM " " + words + " --log " + log +
+                 " & p=$!; until grep -q '\"step\":12,' " + log +
+                 " 2>/dev/null || ! kill -0 $p; do sleep 0.02; done; kill -" + signal +
+                 " $p; wait $p");
   }
   train::LoggedRun log(const std::string& name) const {
     const train::LoggedRuns all = train::read_training_log(path(name));
@@ -144,7 +145,7 @@ TEST_F(ProgramTrain, ResumingNothingBeginsAndSaysSo) {
 
 // The rate is the same in every step, so that a run may go on to another last step than it had.
 TEST_F(ProgramTrain, AnInterruptLeavesACheckpointThatGoesOn) {
-  const Ran stopped = signalled("INT", "train tiny.toml --steps 1000000 --log log.jsonl --quiet");
+  const Ran stopped = signalled("INT", "train tiny.toml --steps 1000000 --quiet");
   EXPECT_EQ(stopped.code, 130) << stopped.err;
   const train::LoggedRun run = log("log.jsonl");
   ASSERT_TRUE(run.result);
@@ -152,7 +153,14 @@ TEST_F(ProgramTrain, AnInterruptLeavesACheckpointThatGoesOn) {
   EXPECT_EQ(stopped.err, "opbound: interrupted after step " + std::to_string(run.steps.size()) +
                              "; --resume goes on from tiny.checkpoints\n");
   const std::string steps = std::to_string(run.steps.size() + 10);
-  EXPECT_NE(refusal("train tiny.toml").find("expected --resume to go on"), std::string::npos);
+  EXPECT_NE(
+      refusal("train tiny.toml --checkpoint tiny.checkpoints").find("expected --resume to go on"),
+      std::string::npos);
+  const Ran second = signalled("INT", "train tiny.toml --steps 1000000 --quiet", "l2.jsonl");
+  EXPECT_EQ(second.code, 130) << second.err;
+  EXPECT_NE(second.err.find("; --checkpoint tiny.checkpoints-2 --resume goes on from it\n"),
+            std::string::npos)
+      << second.err;
   const std::string resumed = hash("--resume --log log.jsonl --steps " + steps);
   std::filesystem::remove_all(path("tiny.checkpoints"));
   EXPECT_EQ(resumed, hash("--steps " + steps));
@@ -161,12 +169,12 @@ TEST_F(ProgramTrain, AnInterruptLeavesACheckpointThatGoesOn) {
 
 TEST_F(ProgramTrain, AKilledRunGoesOnFromItsLastCheckpoint) {
   put("often.toml", "checkpoint_every = 5\n" + tiny_file());
-  const std::string words = "train often.toml --checkpoint c --log log.jsonl --quiet --steps ";
+  const std::string words = "train often.toml --checkpoint c --quiet --steps ";
   signalled("KILL", words + "1000000");
   const train::LoggedRun run = log("log.jsonl");
   EXPECT_FALSE(run.result);
   const std::string steps = std::to_string(run.steps.size() + 10);
-  const Ran rest = opbound(words + steps + " --resume");
+  const Ran rest = opbound(words + steps + " --resume --log log.jsonl");
   EXPECT_EQ(rest.code, 0) << rest.err;
   EXPECT_EQ(rest.out, hash("--steps " + steps));
   EXPECT_EQ(std::to_string(log("log.jsonl").steps.size()), steps);

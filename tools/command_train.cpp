@@ -181,13 +181,23 @@ class Teller {
   bool is_telling_ = true;  ///< rank 0 tells, also what comes before the start
 };
 
+/// The folder, or the first of FOLDER-2, FOLDER-3, ... that holds no other run's checkpoints: only
+/// an interrupt would write there.
+fs::path free_folder(const fs::path& folder) {
+  fs::path free = folder;
+  std::error_code ignored;
+  for (int i = 2; fs::exists(free, ignored) && !fs::is_empty(free, ignored); ++i)
+    free = folder.string() + "-" + std::to_string(i);
+  return free;
+}
+
 /// `who`: what the messages of a rank that does not tell begin with.
 int run(const Options& options, const TrainingSpec& spec, const std::string& who) {
   TrainOptions how;
   Teller teller(options, spec);
   how.device = options.device;
   how.checkpoint_folder = spec.checkpoint_folder;
-  how.interrupt_folder = default_folder(spec);
+  how.interrupt_folder = free_folder(default_folder(spec));
   if (options.resumes && how.checkpoint_folder.empty())
     how.checkpoint_folder = default_folder(spec);
   how.resume = options.resumes;
@@ -220,8 +230,10 @@ int run(const Options& options, const TrainingSpec& spec, const std::string& who
     if (!result.is_interrupted) return ended(exit_clean);
     const fs::path folder =
         how.checkpoint_folder.empty() ? how.interrupt_folder : how.checkpoint_folder;
-    teller.note("interrupted after step " + std::to_string(result.steps) +
-                "; --resume goes on from " + folder.string());
+    const bool is_named = folder != default_folder(spec);
+    teller.note("interrupted after step " + std::to_string(result.steps) + "; " +
+                (is_named ? "--checkpoint " + folder.string() + " --resume goes on from it"
+                          : "--resume goes on from " + folder.string()));
     return ended(exit_interrupted);
   } catch (const InputError& e) {
     teller.fail(e.what());
@@ -293,7 +305,8 @@ void add_train(CLI::App& program, Action& chosen) {
   command
       ->add_option("--checkpoint", options->checkpoints,
                    "Folder of checkpoints, written at the end and by --checkpoint-every; without "
-                   "one, only an interrupted run leaves one, in NAME.checkpoints here")
+                   "one, only an interrupted run leaves one, in NAME.checkpoints here, or in "
+                   "NAME.checkpoints-2 where that is another run's")
       ->type_name("FOLDER");
   command
       ->add_option("--checkpoint-every", options->checkpoint_every, "Write one after so many steps")
