@@ -11,6 +11,7 @@
 Nothing to build: libopbound.so is found beside opbound's build or where OPBOUND_LIBRARY says.
 tools/python/README.md is the guide.
 """
+from opbound import _needs  # noqa: F401  (first)
 from opbound._audit import audit
 from opbound._library import Error, version
 from opbound._result import Finding, Result

@@ -5,7 +5,7 @@ from ctypes import byref
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from opbound import _aten, _library, _torch
+from opbound import _aten, _library, _torch, _words
 from opbound._result import Result
 from opbound._held import layer_of, plain_name
 from opbound._verify import _ask, judged_struct
@@ -141,6 +141,9 @@ def audit(model=None, *, certified=False, step=0, seed=1):
     The bound is that of any kernel of the op's known algorithms. Tensors on a device are copied to
     the host. Raises opbound.Error.
     """
+    if model is not None:
+        _words.module("model", model)
+    step, seed = _words.whole_number("step", step, 0), _words.whole_number("seed", seed, 0)
     result = Audited()
     places = _Places(model)
     judge = _Judge(places, result, {"certified": certified, "step": step, "seed": seed})

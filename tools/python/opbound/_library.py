@@ -3,6 +3,7 @@ import ctypes
 import functools
 import os
 import pathlib
+import re
 import threading
 from ctypes import (CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64,
                     c_size_t, c_uint64, c_void_p)
@@ -192,7 +193,15 @@ def call(function, *arguments):
     """Calls a function that returns a status; raises Error with its message."""
     message = ctypes.create_string_buffer(MESSAGE_BYTES)
     if getattr(loaded(), function)(*arguments, message, MESSAGE_BYTES) != OK:
-        raise Error(message.value.decode(errors="replace"))
+        raise Error(_as_called(message.value.decode(errors="replace")))
+
+
+def _as_called(message):
+    """With an argument's name for an option's: "precision" for "--precision"."""
+    message = message.replace("--resume", "resume=True")
+    if message.startswith("--attribute:"):
+        message = message.replace("--attribute", "attributes").replace("NAME=VALUE with ", "")
+    return re.sub(r"^--([a-z]+):", r"\1:", message)
 
 
 def version():

@@ -2,6 +2,8 @@
 import collections
 import json
 
+from opbound import _library, _words
+
 # Worst first, as opbound's README explains them.
 VERDICTS = ("failed", "exceeds", "undecided", "vacuous", "skipped", "within")
 _FINDINGS = ("failed", "exceeds", "undecided")
@@ -86,9 +88,16 @@ class Result:
         return self
 
     def save(self, path):
-        """Appends the records to a file that `opbound table`, `explain` and `diff` read."""
-        with open(path, "a", encoding="utf-8") as file:
-            file.writelines(line + "\n" for line in self._lines)
+        """Appends the records to a file that `opbound table`, `explain` and `diff` read. A file
+        that holds anything else is left as it is: opbound.Error."""
+        path = _words.path("path", path)
+        try:
+            with open(path, "a+b") as file:
+                _must_hold_records(file, path)
+                file.write("".join(line + "\n" for line in self._lines).encode())
+        except OSError as error:
+            raise _library.Error(f"{path}: {error.strerror}, expected a file of records, or a new "
+                                 "one in a folder that is there") from None
 
     def __str__(self):
         counts = self.counts
@@ -100,6 +109,19 @@ class Result:
 
     def __repr__(self):
         return f"<opbound.Result {dict(self.counts)}>"
+
+
+def _must_hold_records(file, path):
+    file.seek(0)
+    for number, line in enumerate(file, 1):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if not (isinstance(record, dict) and "op" in record and "verdict" in record
+                and line.endswith(b"\n")):
+            raise _library.Error(f"{path}:{number}: is no record, expected a file of records "
+                                 "alone, or a new one")
 
 
 def describe(record):

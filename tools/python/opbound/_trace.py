@@ -1,12 +1,14 @@
 """The trace of a training loop, in the format of `opbound train --trace`."""
 import math
+import pathlib
 import time
 from ctypes import byref, c_int64, c_void_p
 
 import torch
 
-from opbound import _fingerprint, _library, _shards, _torch
+from opbound import _fingerprint, _library, _settings, _shards, _torch, _words
 from opbound._held import held_parameters, layer_of
+
 
 def _hash_of(tensors):
     """Of the bits of tensors, in their order: where it differs, one of them does."""
@@ -34,7 +36,7 @@ class Trace:
         trace = opbound.Trace("run.trace", model)       # before
         trace.step(loss, optimizer)                     # behind optimizer.step(), before
                                                         # gradients are set to zero
-    path        a new file; with `resume`, one of a run that goes on
+    path        a new file, made by the first step; with `resume`, one of a run that goes on
     model       its parameters that are trained now; inside of DistributedDataParallel too
     full_every  full fingerprints (largest places, singular values, updates) each so many steps, 0:
                 never. The weights before are kept on the host then
@@ -44,6 +46,9 @@ class Trace:
                 FullyShardedDataParallel need none
     data_sha256 of the data, for `opbound trace diff`
 
+    What else `trace diff` compares is found: formats, autocast around the first forward pass, the
+    optimizer's settings at the first step, torch's version and threads.
+
     Gradients on a device are summed there. Under torch.distributed all ranks make the trace and
     call `step`; rank 0 writes, its own loss, samples and random state. Raises opbound.Error with
     one line.
@@ -51,9 +56,12 @@ class Trace:
 
     def __init__(self, path, model, *, full_every=0, every=1, resume=False, shards=None,
                  data_sha256=None):
-        if every < 1 or full_every < 0 or full_every % every != 0:
-            raise _library.Error(f"every={every}, full_every={full_every}: expected every of 1 or "
-                                 "more, and full_every a multiple of it")
+        path, model = _words.path("path", path), _words.module("model", model)
+        every = _words.whole_number("every", every, 1)
+        full_every = _words.whole_number("full_every", full_every, 0)
+        if full_every % every != 0:
+            raise _library.Error(f"every={every}, full_every={full_every}: expected full_every a "
+                                 "multiple of it")
         self._parameters = held_parameters(model, dict(shards or {}))
         if not self._parameters:
             raise _library.Error("the model has no parameter that is trained, expected one")
@@ -64,40 +72,47 @@ class Trace:
         self._handle = c_void_p()
         self._device = self._parameters[0].tensor.device
         self._step = 0
-        self._open_on_rank_0(path, resume, data_sha256)
+        self._path, self._data_sha256 = path, data_sha256
+        self._autocast = None  # of a file that is made by the first step
+        self._open_on_rank_0(model, resume)
         self._weights = None
         self._keep_weights()
         self._then = time.perf_counter()
 
-    def _open_on_rank_0(self, path, resume, data_sha256):
-        """The others are told how it went: they would wait for ever."""
+    def _open_on_rank_0(self, model, resume):
+        """The others are told how it went: they would wait for ever. A new file is made by the
+        first step, which shows the optimizer."""
         error = None
         try:
-            if self._shards.rank == 0:
-                self._open(path, resume, data_sha256)
+            if self._shards.rank == 0 and resume:
+                self._open(True, {})
+            elif self._shards.rank == 0:
+                _must_be_new(self._path)
+                self._autocast = _settings.AutocastOfFirstPass(model, self._device.type)
         except _library.Error as raised:
             error, self._step = raised, -1
         self._step = self._shards.of_rank_0(self._step)
         if error is not None:
             raise error
         if self._step < 0:
-            raise _library.Error(f"{path}: rank 0 could not open it, expected what its own line "
-                                 "says")
+            raise _library.Error(f"{self._path}: rank 0 could not open it, expected what its own "
+                                 "line says")
 
-    def _open(self, path, resume, data_sha256):
+    def _open(self, resume, settings):
         listed = []
         for held in self._parameters:
             shape = _four_axes(held.shape)
             listed.append(_library.Parameter(
                 name=held.name.encode(), op=held.op.encode(), layer=layer_of(held.name),
                 rank=len(shape), shape=(c_int64 * len(shape))(*shape)))
-        told = (_library.Environment * 1)(
-            (b"torch", torch.__version__.encode()))
+        told = (_library.Environment * len(settings))(
+            *[(name.encode(), value.encode()) for name, value in settings.items()])
         head = _library.Head(
-            path=str(path).encode(), goes_on=int(resume),
+            path=self._path.encode(), goes_on=int(resume),
             source=f"pytorch {torch.__version__}".encode(),
             device=_torch.device_name(self._device).encode(),
-            data_sha256=data_sha256.encode() if data_sha256 else None, ranks=self._shards.ranks,
+            data_sha256=self._data_sha256.encode() if self._data_sha256 else None,
+            ranks=self._shards.ranks,
             environment_count=len(told), environment=told, parameter_count=len(listed),
             parameters=_library.pointers(listed))
         _library.call("opbound_trace_open", byref(head), byref(self._handle))
@@ -119,6 +134,8 @@ class Trace:
         batch   the tensors of this step, of which a hash is written
         tokens  how many there were
         """
+        if optimizer is not None and not hasattr(optimizer, "param_groups"):
+            raise _words.wrong("optimizer", optimizer, "one of torch.optim's")
         step = self._step
         if step % self._every == 0:
             self._write(step, loss, optimizer, scaler, batch, tokens)
@@ -139,14 +156,29 @@ class Trace:
         random = _hash_of(_random_state(self._device))
         now = time.perf_counter()
         row = _library.Step(
-            step=step, loss=float(loss.detach() if torch.is_tensor(loss) else loss),
-            loss_scale=scale, lr=_learning_rate(optimizer), time_ms=1e3 * (now - self._then),
-            is_skipped=int(is_skipped), tokens=tokens, sample_hash=sample, random_hash=random,
+            step=step, loss=_loss_of(loss), loss_scale=scale, lr=_learning_rate(optimizer),
+            time_ms=1e3 * (now - self._then), is_skipped=int(is_skipped), tokens=tokens,
+            sample_hash=sample, random_hash=random,
             parameter_count=len(gradients), gradients=_library.pointers(gradients))
         if self._is_full(step):
             row.full = _library.pointers(self._full_prints())
+        self._make(optimizer)
         _library.call("opbound_trace_write", self._handle, byref(row))
         self._then = now
+
+    def _make(self, optimizer):
+        """The file, at the first step."""
+        if self._autocast is None:
+            return
+        settings = _settings.settings_of(self._parameters, optimizer, self._autocast.found,
+                                         self._device)
+        self._open(False, settings)
+        self._drop_hook()
+
+    def _drop_hook(self):
+        if self._autocast is not None:
+            self._autocast.drop()
+        self._autocast = None
 
     def _full_prints(self):
         prints = []
@@ -165,6 +197,7 @@ class Trace:
 
     def close(self):
         """The file is complete without it."""
+        self._drop_hook()
         if self._handle:
             _library.loaded().opbound_trace_close(self._handle)
         self._handle = c_void_p()
@@ -178,6 +211,22 @@ class Trace:
     def __del__(self):
         if getattr(self, "_handle", None):
             self.close()
+
+
+def _must_be_new(path):
+    folder = pathlib.Path(path).parent
+    if not folder.is_dir():
+        raise _library.Error(f"{path}: there is no folder {folder}, expected one that is there")
+    if pathlib.Path(path).exists():
+        raise _library.Error(f"{path}: there is a file already, expected resume=True to go on, or "
+                             "a new file's name")
+
+
+def _loss_of(loss):
+    try:
+        return float(loss.detach() if torch.is_tensor(loss) else loss)
+    except (RuntimeError, TypeError, ValueError):
+        raise _words.wrong("loss", loss, "one number") from None
 
 
 def _learning_rate(optimizer):

@@ -1,7 +1,7 @@
 """A twin of a run: the same but for another draw of its rounding."""
 import torch
 
-from opbound import _fingerprint, _library
+from opbound import _fingerprint, _library, _words
 from opbound._held import held_parameters
 
 
@@ -29,8 +29,13 @@ def twin(model, seed, read=None):
     `opbound trace diff a.trace b.trace --twins twin1.trace twin2.trace ...` then says whether
     rounding explains the difference of a and b.
 
+    seed  1 or more: another twin each
     read  torch.bfloat16 under autocast; else as weights are stored
     """
+    _words.module("model", model)
+    _words.whole_number("seed", seed, 1)
+    if read is not None and not (isinstance(read, torch.dtype) and read.is_floating_point):
+        raise _words.wrong("read", read, "a format of torch, as torch.bfloat16")
     with torch.no_grad():
         for held in held_parameters(model, {}):
             p = held.tensor

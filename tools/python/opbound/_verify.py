@@ -4,7 +4,7 @@ from ctypes import byref, memmove
 
 import torch
 
-from opbound import _library, _torch
+from opbound import _library, _torch, _words
 from opbound._result import Result
 
 DIRECTIONS = {"forward": "forward", "backward": "backward_full",
@@ -153,12 +153,15 @@ def verify(fn, op, precision="fp32", direction="forward", *, variant=None, tier=
 
     Raises opbound.Error for what opbound does not know.
     """
-    if direction not in DIRECTIONS:
-        raise _library.Error(f"direction: '{direction}', expected one of {', '.join(DIRECTIONS)}")
+    _check(fn, op, precision, direction, tier, case)
+    device = _words.device(device)
     free = [a for a in _free_attributes(fn) if a not in attributes]
     kernel = _Kernel(fn, direction, device, free)
     run = _library.RUN(kernel)
-    variants = [variant] if isinstance(variant, str) else list(variant or [])
+    variants = [variant] if isinstance(variant, str) else _words.list_of(
+        "variant", variant or [], lambda v: isinstance(v, str), "names, or one")
+    if functions is not None:
+        _words.list_of("functions", functions, _is_function, "pairs, as ('exp', 2.0)")
     algorithms = [(op, None, "|".join(variants))] if variants else []
     provider = _torch.provider_struct(name or getattr(fn, "__name__", "callable"), device,
                                       algorithms, run, functions)
@@ -174,6 +177,22 @@ def verify(fn, op, precision="fp32", direction="forward", *, variant=None, tier=
         raise kernel.interrupt
     result.keep(lambda r: not r.get("part") or r["part"] in kernel.written)
     return result
+
+
+def _check(fn, op, precision, direction, tier, case):
+    if not callable(fn):
+        raise _words.wrong("fn", fn, "a callable of torch's tensors")
+    _words.text("op", op, "as 'softmax'")
+    _words.text("precision", precision, "as 'bf16:fp32:bf16'")
+    _words.text("tier", tier, "quick, full or nightly")
+    _words.text("case", case, "a part of a case's name")
+    if not isinstance(direction, str) or direction not in DIRECTIONS:
+        raise _library.Error(f"direction: '{direction}', expected one of {', '.join(DIRECTIONS)}")
+
+
+def _is_function(pair):
+    return (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str)
+            and isinstance(pair[1], (int, float)))
 
 
 def _ask(function, *arguments):

@@ -134,6 +134,13 @@ class AuditTest(unittest.TestCase):
             return [{k: v for k, v in r.items() if k != "time_ms"} for r in found.records]
         self.assertEqual(without_time(audited()), without_time(audited()))
 
+    def test_misuse_is_one_line(self):
+        for model, options, text in ((3, {}, "model: 3, expected a torch.nn.Module"),
+                                     (None, {"seed": -1}, "seed: -1, expected"),
+                                     (None, {"step": "x"}, "step: 'x', expected")):
+            with self.assertRaisesRegex(opbound.Error, text), opbound.audit(model, **options):
+                self.fail("it ran")
+
     def test_faults_are_found(self):
         for what, (name, change, (op, direction)) in FAULTS.items():
             with self.subTest(what):

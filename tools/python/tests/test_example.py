@@ -3,6 +3,7 @@ import importlib.util
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -75,6 +76,19 @@ class ExampleTest(unittest.TestCase):
             (pathlib.Path(folder) / "test_it.py").write_text(blocks("In your tests", "python")[0])
             done = self.run_in(folder, [sys.executable, "-m", "pytest", "-p", "opbound.pytest"])
             self.assertEqual(done.returncode, 0, done.stdout)
+
+    @unittest.skipUnless(shutil.which("cc"), "no C compiler")
+    def test_from_c(self):
+        with common.folder() as folder:
+            build = pathlib.Path(folder) / "build"
+            build.mkdir()
+            for file in ("libopbound.so", "opbound"):
+                (build / file).symlink_to(pathlib.Path(common.program()).parent / file)
+            for name in ("tools", "ops"):
+                (build.parent / name).symlink_to(ROOT / name)
+            for line, code in commands(blocks("From C")[0]):
+                done = self.run_in(folder, line)
+                self.assertEqual(done.returncode, code, f"{line}\n{done.stdout}")
 
     def test_the_guide_says_what_the_module_has(self):
         import opbound

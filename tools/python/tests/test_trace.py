@@ -1,6 +1,8 @@
 """Traces of loops of PyTorch, as `opbound trace` reads them."""
+import copy
 import math
 import pathlib
+import pickle
 import unittest
 
 import torch
@@ -8,16 +10,18 @@ import torch
 import common
 import opbound
 from common import rows
-from opbound import _fingerprint
+from opbound import _fingerprint, _settings
 from opbound._held import held_parameters
 
 
-def train(path, steps=4, fault=None, scaler=None, fused=None, twin=None, **options):
+def train(path, steps=4, fault=None, scaler=None, fused=None, twin=None, dtype=None,
+          weight_decay=0.01, **options):
     """A loop as a user has it, with a trace."""
-    model = common.new_model()
+    model = common.new_model().to(dtype)
     if twin is not None:
         opbound.twin(model, twin)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, **({"fused": True} if fused else {}))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=weight_decay,
+                                  **({"fused": True} if fused else {}))
     trace = opbound.Trace(path, model, **options)
     for step, (tokens, targets) in enumerate(common.batches(steps)):
         optimizer.zero_grad()
@@ -219,6 +223,76 @@ class TraceTest(unittest.TestCase):
             train(self.path("a.trace"))
         train(self.path("a.trace"), steps=1, resume=True)
         self.assertEqual(rows(self.path("a.trace"), "SELECT step FROM step"), [(0,), (1,), (2,)])
+
+    def settings(self, name):
+        return {key.partition(" ")[2]: value for key, value in rows(
+            self.path(name), "SELECT key, value FROM head WHERE key LIKE 'environment %'")}
+
+    def test_settings_are_kept_and_compared(self):
+        train(self.path("a.trace"))
+        with torch.autocast("cpu", torch.bfloat16):
+            train(self.path("b.trace"), dtype=torch.float64, weight_decay=0.5)
+        found = self.settings("a.trace")
+        for name, value in {"torch": torch.__version__, "torch threads": "1", "parameters": "fp32",
+                            "autocast": "off", "optimizer": "AdamW", "optimizer's lr": "0.01",
+                            "optimizer's betas": "(0.9, 0.999)"}.items():
+            self.assertEqual(found.get(name), value, found)
+        code, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("b.trace"))
+        self.assertEqual(code, 0, text)
+        for words in ("parameters fp32 / fp64", "autocast off / bf16",
+                      "optimizer's weight_decay 0.01 / 0.5"):
+            self.assertIn(f"  {words}\n", text)
+        train(self.path("c.trace"))
+        code, text = common.opbound("trace", "diff", self.path("a.trace"), self.path("c.trace"))
+        self.assertNotIn("differ in", text)
+        self.assertEqual(self.settings("c.trace"), found)
+
+    def test_settings_of_groups_and_of_several_formats(self):
+        model = common.new_model()
+        model.head.bfloat16()
+        held = held_parameters(model, {})
+        groups = [{"params": [held[0].tensor], "weight_decay": 0.0},
+                  {"params": [each.tensor for each in held[1:]]}]
+        optimizer = torch.optim.SGD(groups, lr=0.1, weight_decay=0.25)
+        found = _settings.settings_of(held, optimizer, "off", torch.device("cpu"))
+        self.assertEqual(found["parameters"], f"bf16 (1), fp32 ({len(held) - 1})")
+        self.assertEqual(found["optimizer's weight_decay"], "0.0 | 0.25")
+        self.assertEqual(found["optimizer's lr"], "0.1")
+
+    def test_the_model_is_left_as_it_was(self):
+        model = common.new_model()
+        trace = opbound.Trace(self.path("a.trace"), model)
+        twin = pickle.loads(pickle.dumps(copy.deepcopy(model)))  # as an average of weights is made
+        for each in (model, twin):
+            each(common.batches(1)[0][0])
+            self.assertEqual(len(each._forward_pre_hooks), 0)
+        other = common.new_model()
+        opbound.Trace(self.path("b.trace"), other).close()
+        self.assertEqual(len(other._forward_pre_hooks), 0)
+        trace.close()
+
+    def test_misuse_speaks_of_the_module(self):
+        model = common.new_model()
+        train(self.path("a.trace"))
+        notes = pathlib.Path(self.path("notes.txt"))
+        notes.write_text("mine\n")
+        for path in ("a.trace", "notes.txt"):
+            with self.assertRaisesRegex(opbound.Error, "already, expected resume=True to go on"):
+                opbound.Trace(self.path(path), model)
+        self.assertEqual(notes.read_text(), "mine\n")
+        with self.assertRaisesRegex(opbound.Error, "there is no folder .*none"):
+            opbound.Trace(self.path("none/a.trace"), model)
+        for call, text in ((lambda: opbound.Trace(self.path("b.trace"), 3), "model: 3, expected"),
+                           (lambda: opbound.Trace(3, model), "path: 3, expected a file's name"),
+                           (lambda: opbound.Trace(self.path("b.trace"), model, every=0),
+                            "every: 0, expected a whole number of 1 or more"),
+                           (lambda: opbound.twin(3, 1), "model: 3, expected a torch.nn.Module"),
+                           (lambda: opbound.twin(model, "x"), "seed: 'x', expected a whole"),
+                           (lambda: opbound.twin(model, -1), "seed: -1, expected .* 1 or more"),
+                           (lambda: opbound.twin(model, 1, "bf16"), "read: 'bf16', expected")):
+            with self.assertRaisesRegex(opbound.Error, text) as raised:
+                call()
+            self.assertNotIn("\n", str(raised.exception))
 
     def test_misuse_is_one_line(self):
         model = common.new_model()

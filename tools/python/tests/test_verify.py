@@ -1,6 +1,9 @@
 """Callables of torch's tensors over the suites of their ops; each fault has its control."""
+import os
 import pathlib
 import shutil
+import subprocess
+import sys
 import unittest
 
 import torch
@@ -121,6 +124,28 @@ class VerifyTest(unittest.TestCase):
             opbound.verify(softmax, "softmax", variant="divison")
         self.assertTrue(opbound.verify(softmax, "softmax").passed)  # the session goes on
 
+    def test_wrong_words_are_one_line(self):
+        for fn, options, text in (
+                (3, {}, "fn: 3, expected a callable"),
+                (softmax, {"op": 3}, "op: 3, expected a text"),
+                (softmax, {"precision": torch.float32}, "precision: torch.float32, expected"),
+                (softmax, {"precision": "fp33"}, "^precision: 'fp33', expected"),
+                (softmax, {"foo": 3}, "^attributes: unknown attribute 'foo', expected log"),
+                (softmax, {"device": "foo"}, "device: 'foo', expected one of torch's"),
+                (softmax, {"device": "meta"}, "device: 'meta', expected one that this torch can"),
+                (softmax, {"device": 3.5}, "device: 3.5, expected one of torch's"),
+                (softmax, {"variant": 3}, "variant: 3, expected a list of names"),
+                (softmax, {"functions": {"exp": 1}}, "functions: .*, expected a list of pairs")):
+            with self.assertRaisesRegex(opbound.Error, text) as raised:
+                opbound.verify(fn, **dict({"op": "softmax"}, **options))
+            self.assertNotIn("\n", str(raised.exception))
+
+    @unittest.skipIf(torch.cuda.is_available(), "there is one")
+    def test_a_device_that_is_absent(self):
+        with self.assertRaisesRegex(opbound.Error, "^device: 'cuda', expected .*") as raised:
+            opbound.verify(softmax, "softmax", device="cuda")
+        self.assertNotIn("\n", str(raised.exception))
+
     def test_records_are_kept(self):
         with common.folder() as folder:
             path = pathlib.Path(folder) / "softmax.jsonl"
@@ -129,6 +154,39 @@ class VerifyTest(unittest.TestCase):
             code, text = common.opbound("table", str(path))
             self.assertEqual(code, 0, text)
             self.assertIn(f"within {len(result.records)}", text)
+            result.save(path)  # behind those that are there
+            self.assertEqual(len(path.read_text().splitlines()), 2 * len(result.records))
+
+    def test_no_other_file_is_written_to(self):
+        result = opbound.verify(softmax, "softmax")
+        with common.folder() as folder:
+            path = pathlib.Path(folder) / "mine"
+            result.save(path)
+            records = path.read_bytes()
+            for held in (b"mine\n", b"{}\n", b"\x80\n", records + b"mine", records[:-1],
+                         records + b"\n"):
+                path.write_bytes(held)
+                with self.assertRaisesRegex(opbound.Error, r"mine:\d+: is no record") as raised:
+                    result.save(path)
+                self.assertNotIn("\n", str(raised.exception))
+                self.assertEqual(path.read_bytes(), held)
+            for other in (pathlib.Path(folder), pathlib.Path(folder) / "none" / "x"):
+                with self.assertRaisesRegex(opbound.Error, "expected a file of records"):
+                    result.save(other)
+
+
+class WithoutTorchTest(unittest.TestCase):
+    def test_one_line_says_what_is_missing(self):
+        with common.folder() as folder:
+            (pathlib.Path(folder) / "torch.py").write_text("raise ImportError('no torch here')\n")
+            paths = [folder, str(pathlib.Path(common.__file__).parents[1])]
+            done = subprocess.run([sys.executable, "-c", "import opbound"], stderr=subprocess.PIPE,
+                                  text=True, timeout=100, check=False,
+                                  env=dict(os.environ, PYTHONPATH=os.pathsep.join(paths)))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.splitlines()[-1],
+                         "^ImportError: opbound needs torch: no torch here, of .*, expected a ")
+        self.assertNotIn("During handling", done.stderr)
 
 
 if __name__ == "__main__":
