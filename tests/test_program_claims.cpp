@@ -38,6 +38,12 @@ TEST_F(ProgramClaims, WhatIsWrongIsOneLine) {
   refusal("claims --records nowhere.jsonl");
   refusal(claims("C05 --device gpu"));
   refusal("env --device gpu");
+  // The fingerprint of nothing would look like that of a machine.
+  for (const char* words : {"env --quiet", "env --json", "env --audit"}) {
+    const std::string line = refusal(std::string(words) + " --device cuda:63");
+    EXPECT_TRUE(line.starts_with("opbound: --device: ") && line.ends_with(", expected cpu\n"))
+        << line;
+  }
 }
 
 TEST_F(ProgramClaims, AnEnvironmentHasAFingerprintThatVariablesChange) {

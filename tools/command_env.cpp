@@ -17,7 +17,7 @@ struct Options {
 };
 
 int tell_facts(const Options& o) {
-  const auto facts = environment_facts(own_provider(o.device)->environment());
+  const auto facts = environment_facts(present_provider(o.device)->environment());
   if (o.json) {
     print(environment_json(facts) + "\n");
     return exit_clean;
@@ -30,7 +30,7 @@ int tell_facts(const Options& o) {
 }
 
 int tell_settings(const Options& o) {
-  own_provider(o.device);  // refuses a name that is none
+  present_provider(o.device);  // refuses a name that is none, and what is not here
   const std::vector<claims::Setting> settings = claims::committed_settings();
   const claims::Tried tried = claims::by_processes(o.device);
   std::vector<claims::Audited> all;

@@ -131,6 +131,13 @@ std::unique_ptr<Provider> own_provider(const std::string& device) {
   }
 }
 
+std::unique_ptr<Provider> present_provider(const std::string& device) {
+  std::unique_ptr<Provider> provider = own_provider(device);
+  const std::string absence = provider->absence();
+  if (!absence.empty()) throw InputError("--device", absence, "cpu");
+  return provider;
+}
+
 std::unique_ptr<Provider> named_plugin(const std::string& name, const std::string& device,
                                        double seconds) {
   PluginOptions options{seconds, device_number(device), {}};

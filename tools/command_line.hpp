@@ -34,6 +34,9 @@ std::string suite_file_named(const std::string& name);
 /// for which every check is skipped. InputError for any other name.
 std::unique_ptr<Provider> own_provider(const std::string& device);
 
+/// The same for what has nothing to do where the device is absent: InputError then too, with why.
+std::unique_ptr<Provider> present_provider(const std::string& device);
+
 /// The plug-in of a file, or one of this project's by its name, "torch", whose file is beside the
 /// program; if it was not built, one that says so and for which every check is skipped. `device`
 /// says which CUDA device it gets if it is for one, `seconds` how long each of its answers may
