@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "reports/error.hpp"
+#include "reports/record_kind.hpp"
 #include "reports/record_lines.hpp"
 
 namespace opbound {
@@ -40,6 +41,7 @@ off_t end_of_whole_lines(int descriptor, off_t size) {
 std::vector<Record> read_records(const std::string& path) {
   std::vector<Record> records;
   for_each_line(path, [&](std::string_view text, long line) {
+    if (line == 1) refuse_other_lines(text, path);
     records.push_back(from_json(text, path, line));
   });
   return records;

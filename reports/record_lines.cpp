@@ -55,6 +55,9 @@ void for_each_line(const std::string& path,
   std::string begun;  // the start of a line whose end has not been read yet
   long line = 1;
   for (std::string_view bytes = input->next(); !bytes.empty(); bytes = input->next()) {
+    if (line == 1 && begun.empty() && bytes.starts_with("SQLite format 3"))
+      throw InputError(path, "an SQLite database, such as a trace or a history",
+                       "a file of lines of JSON");
     for (std::size_t end = bytes.find('\n'); end != std::string_view::npos;
          end = bytes.find('\n')) {
       begun += bytes.substr(0, end);

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "reports/error.hpp"
+#include "reports/record_kind.hpp"
 #include "reports/record_lines.hpp"
 
 namespace opbound {
@@ -84,6 +85,7 @@ struct Packed {
     std::string lines;
     for (const std::string& file : files)
       for_each_line(file, [&](std::string_view text, long line) {
+        if (line == 1) refuse_other_lines(text, file);
         take(from_json(text, file, line));
         lines.append(text).append("\n");
         if (lines.size() < block_size) return;

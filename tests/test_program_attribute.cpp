@@ -128,6 +128,19 @@ TEST_F(ProgramAttribute, RefusesInOneLine) {
           "fp32, bf16 or fp16");
 }
 
+TEST_F(ProgramAttribute, RefusesBeforeItRuns) {
+  refused("tiny.toml --step 1 --swap matmul=foo",
+          "--swap: 'foo', expected a precision or a provider");
+  refused("tiny.toml --step 1 --swap matmul=./foo.so",
+          "--swap: './foo.so', expected a precision or a provider");
+  const std::string absent = refusal("attribute run.jsonl --step 1 --device cuda:63");
+  EXPECT_TRUE(absent.starts_with("opbound: --device: ") && absent.ends_with(", expected cpu\n"))
+      << absent;
+  EXPECT_EQ(opbound("train tiny.toml --quiet --steps 2 --trace twin.trace --twin 1").code, 0);
+  refused("twin.trace --step 1",
+          "twin.trace: the trace of a twin (--twin 1), expected the run itself");
+}
+
 TEST_F(ProgramAttribute, RefusesALogOfAnotherRun) {
   shell("sed 's/\"seed\":1/\"seed\":2/' run.jsonl >other.jsonl");
   const Ran seed = opbound("attribute other.jsonl --step 2");

@@ -36,6 +36,17 @@ TEST_F(ProgramClaims, WhatIsWrongIsOneLine) {
   EXPECT_NE(refusal("claims --folder bad").find("a.toml:2: id: a whole number, expected a string"),
             std::string::npos);
   refusal("claims --records nowhere.jsonl");
+  put("empty.jsonl", "");
+  EXPECT_EQ(refusal("claims --records empty.jsonl"),
+            "opbound: empty.jsonl: no records of claims, expected a file that `opbound claims "
+            "--out` wrote\n");
+  put("words.jsonl", "my notes\n");
+  EXPECT_EQ(refusal("claims --records words.jsonl"),
+            "opbound: words.jsonl:1: not a JSON object, expected a record of a claim\n");
+  put("other.jsonl", "{\"schema\":1,\"kind\":\"claim\"}\n");
+  EXPECT_EQ(refusal("claims --records other.jsonl"),
+            "opbound: other.jsonl:1: a field that is missing or of another type, expected a record "
+            "of a claim\n");
   refusal(claims("C05 --device gpu"));
   refusal("env --device gpu");
   // The fingerprint of nothing would look like that of a machine.

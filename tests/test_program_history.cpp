@@ -108,6 +108,30 @@ TEST_F(ProgramHistory, says_in_one_line_what_is_wrong) {
   EXPECT_EQ(opbound("history list --names --store h").out, "old\nnew\n");
 }
 
+TEST_F(ProgramHistory, says_what_a_file_of_another_kind_is) {
+  put_records("r.jsonl", {check_record()});
+  const std::string deep = R"(,"spec":{"a":{"b":{"c":{"d":1}}}}})"
+                           "\n";
+  const auto refused_by_all = [&](const std::string& file, const std::string& what) {
+    for (const std::string words :
+         {"history add --store h ", "diff r.jsonl ", "explain ", "table "})
+      if (words != "table " || !file.starts_with("log")) says(words + file, file + ": " + what);
+  };
+  put("log.jsonl", R"({"schema":1,"kind":"training_run")" + deep);
+  refused_by_all("log.jsonl",
+                 "a training log, not records of checks, expected opbound table log.jsonl, ");
+  put("a.jsonl", R"({"schema":1,"kind":"attribution")" + deep);
+  refused_by_all("a.jsonl",
+                 "attributions, not records of checks, expected opbound report a.jsonl, ");
+  put("c.jsonl", R"({"schema":1,"kind":"claim")" + deep);
+  refused_by_all("c.jsonl",
+                 "records of claims, not records of checks, expected opbound claims --records ");
+  put("s.jsonl", R"({"schema":1,"kind":"clean_twin")" + deep);
+  refused_by_all("s.jsonl", "results of opbound sentinel, not records of checks, expected ");
+  put("t.trace", "SQLite format 3\n" + std::string(2 << 20, 'x'));
+  refused_by_all("t.trace", "an SQLite database, such as a trace or a history, expected ");
+}
+
 TEST_F(ProgramHistory, compares_files_and_runs) {
   put_upgrade();
   for (const char* words : {"diff old.jsonl new.jsonl", "diff history:old new.jsonl --store h",

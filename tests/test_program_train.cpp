@@ -195,6 +195,19 @@ TEST_F(ProgramTrain, BadUseIsOneLine) {
   refusal("train tiny.toml --data none.txt");
   refusal("train tiny.toml --weights none.safetensors");
   refusal("train tiny.toml --device gpu");
+  const std::string absent = refusal("train tiny.toml --device cuda:63");
+  EXPECT_TRUE(absent.starts_with("opbound: --device: ") && absent.ends_with(", expected cpu\n"))
+      << absent;
+  EXPECT_EQ(refusal("train tiny.toml --steps 2 --trace t.trace --trace-bits 2"),
+            "opbound: --trace-bits: 2, expected 0 to 1\n");
+  EXPECT_EQ(opbound("train tiny.toml --steps 2 --quiet --trace t.trace --trace-bits 1").code, 0);
+  const std::string expected =
+      ", expected a training file in TOML such as suites/training/nano.toml\n";
+  EXPECT_EQ(refusal("train t.trace"),
+            "opbound: t.trace: a trace, or another SQLite database" + expected);
+  put("junk", "my notes\n");
+  const std::string junk = refusal("train junk");
+  EXPECT_TRUE(junk.starts_with("opbound: junk:1: ") && junk.ends_with(expected)) << junk;
   put("notes.txt", "my notes\n");
   refusal("train tiny.toml --log notes.txt");
   EXPECT_EQ(get("notes.txt"), "my notes\n");

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -10,6 +11,7 @@
 #include "distributed/trace/logged_spec.hpp"
 #include "distributed/trace/trace.hpp"
 #include "distributed/train/log.hpp"
+#include "ops/precision.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
 #include "reports/progress.hpp"
@@ -76,6 +78,9 @@ Source from_trace(const Options& o) {
   const TraceHead head = trace.head();
   if (head.spec.empty())
     throw InputError(o.of, "the trace of another program's run", "one of opbound train");
+  for (const auto& [name, value] : head.environment)
+    if (name == "twin")  // its first weights are moved, and nothing moves them here
+      throw InputError(o.of, "the trace of a twin (--twin " + value + ")", "the run itself");
   const auto spec = nlohmann::ordered_json::parse(head.spec, nullptr, false);
   Source s;
   s.spec = logged_spec(spec, o.of);
@@ -109,8 +114,22 @@ Source source_of(const Options& o) {
   return is_log(o.of) ? from_log(o) : from_file(o);
 }
 
+/// A provider's name is found wrong before the run begins, not when the swap's turn comes.
+Swap known_swap(const std::string& text, const std::string& device) {
+  Swap swap = read_swap(text);
+  if (swap.how == "own" || precision_named(swap.how)) return swap;
+  try {
+    named_plugin(swap.how, device);
+  } catch (const InputError&) {
+    std::error_code ignored;
+    if (std::filesystem::exists(swap.how, ignored)) throw;  // it says what is wrong with the file
+    throw InputError("--swap", "'" + swap.how + "'", "a precision or a provider");
+  }
+  return swap;
+}
+
 int attribute_as(const Options& o) {
-  own_provider(o.device);  // refuses a name that is none
+  present_provider(o.device);  // refuses a name that is none, and what is not here
   Source source = source_of(o);
   AttributionRequest request;
   request.steps.insert(o.steps.begin(), o.steps.end());
@@ -122,7 +141,7 @@ int attribute_as(const Options& o) {
   request.micro_batch = o.micro_batch;
   request.with_replay = o.with_replay;
   request.most_bytes = machine_bytes();
-  for (const std::string& text : o.swaps) request.swaps.push_back(read_swap(text));
+  for (const std::string& text : o.swaps) request.swaps.push_back(known_swap(text, o.device));
   source.how.device = o.device;
   source.how.checkpoint = o.checkpoint;
   source.how.weights = o.weights;

@@ -80,6 +80,10 @@ TrainingSpec spec_of(const Options& o) {
     if (spec.sharding != Sharding::fsdp) spec.gather = TrainingSpec{}.gather;
   }
   require_valid(spec, o.policy.empty() ? o.file : "--policy");
+  for (const std::int64_t step : o.observe.bits_of)
+    if (step >= spec.steps)
+      throw InputError("--trace-bits", std::to_string(step),
+                       "0 to " + std::to_string(spec.steps - 1));
   return spec;
 }
 
@@ -248,8 +252,19 @@ int run(const Options& options, const TrainingSpec& spec, const std::string& who
   }
 }
 
+/// One machine of several may lack the device, so that every rank says so of its own.
+void require_device(const std::string& device, const std::string& who) {
+  try {
+    present_provider(device);
+  } catch (const InputError& e) {
+    throw InputError(who, e.what());
+  }
+}
+
 int train_as(const Options& options) {
   const std::optional<Launched> rank = launched();
+  const std::string who =
+      rank && rank->rank > 0 ? "rank " + std::to_string(rank->rank) : std::string();
   std::optional<TrainingSpec> spec;
   try {
     spec = spec_of(options);
@@ -257,14 +272,14 @@ int train_as(const Options& options) {
     if (!rank || rank->rank == 0) throw;
     return exit_bad_use;  // rank 0 says what
   }
+  require_device(options.device, who);
   if (!options.evaluates.empty()) {
     if (rank && rank->rank > 0) return exit_clean;  // one evaluation is enough
     const fs::path weights =
         options.weights.empty() ? spec->checkpoint_folder : fs::path(options.weights);
     return evaluate_against(*spec, {options.evaluates, weights, options.device, options.is_quiet});
   }
-  return run(options, *spec,
-             rank && rank->rank > 0 ? "rank " + std::to_string(rank->rank) : std::string());
+  return run(options, *spec, who);
 }
 
 /// Ready policies, in a line of help.

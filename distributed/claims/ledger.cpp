@@ -177,6 +177,8 @@ std::vector<ClaimRecord> read_claim_records(const std::string& path) {
   for_each_line(path, [&](std::string_view text, long line) {
     records.push_back(claim_from_json(text, path, line));
   });
+  if (records.empty())
+    throw InputError(path, "no records of claims", "a file that `opbound claims --out` wrote");
   return records;
 }
 

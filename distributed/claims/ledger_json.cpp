@@ -4,6 +4,7 @@
 
 #include "distributed/claims/ledger.hpp"
 #include "reports/error.hpp"
+#include "reports/json.hpp"
 
 namespace opbound::claims {
 namespace {
@@ -154,12 +155,16 @@ std::string to_json(const ClaimRecord& record) {
 }
 
 ClaimRecord claim_from_json(std::string_view text, const std::string& file, long line) {
+  constexpr int deepest = 16;  // far above what a record needs
+  const Json json = opbound::detail::parse_json<Json>(text, deepest);
+  if (!json.is_object()) throw InputError(file, line, "not a JSON object", "a record of a claim");
   try {
-    return record_of(Json::parse(text));
+    return record_of(json);
   } catch (const InputError& e) {
     throw InputError(file, line, e.what());
-  } catch (const nlohmann::json::exception& e) {
-    throw InputError(file, line, e.what(), "a record of a claim");
+  } catch (const nlohmann::json::exception&) {  // its words are a programmer's
+    throw InputError(file, line, "a field that is missing or of another type",
+                     "a record of a claim");
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <numbers>
 
@@ -126,11 +127,33 @@ void read_optimizer(const TomlValue& v, Optimizer& o) {
 
 bool is_file(const std::string& word) { return word.find_first_of("./") != std::string::npos; }
 
+bool is_database(const std::string& path) {
+  const std::string_view begin = "SQLite format 3";
+  std::string bytes(begin.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(bytes.data(), std::ssize(bytes));
+  return bytes == begin;
+}
+
+/// Says of a file that is none what it should have been.
+toml::table training_table(const std::string& path) {
+  const std::string expected = "a training file in TOML such as suites/training/nano.toml";
+  try {
+    return detail::parse_toml(path);
+  } catch (const InputError& e) {
+    const std::string line = e.what();
+    std::error_code ignored;
+    if (fs::is_regular_file(path, ignored) && is_database(path))
+      throw InputError(path, "a trace, or another SQLite database", expected);
+    if (line.find(", expected ") != std::string::npos) throw;
+    throw InputError("", line, expected);
+  }
+}
+
 }  // namespace
 
 TrainingSpec read_training(const fs::path& file) {
   const std::string path = file.string();
-  const toml::table root = detail::parse_toml(path);
+  const toml::table root = training_table(path);
   const Reader r(TomlValue(root, path, "training"), spec_keys);
   const TomlTable& table = r.table();
   const auto beside = [&](const std::string& name) { return (file.parent_path() / name).string(); };
