@@ -73,6 +73,9 @@ int outcome_without_threads() {
 
 /// A user who may have no more threads: this one does everything.
 TEST_F(ParallelDeathTest, without_threads) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "LeakSanitizer needs a thread";
+#endif
   const auto is_done = [](int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     return code == 0 || code == 3;
