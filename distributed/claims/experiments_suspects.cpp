@@ -42,15 +42,6 @@ struct Suspects {
   bool is_found = false, is_right = false;
 };
 
-bool has_word(std::string_view text, std::string_view words) {
-  for (std::size_t at = 0; at <= words.size();) {
-    const std::size_t end = std::min(words.find('|', at), words.size());
-    if (text.find(words.substr(at, end - at)) != std::string_view::npos) return true;
-    at = end + 1;
-  }
-  return false;
-}
-
 /// The run with this fault, audited at the fault's step.
 Suspects suspects_of(const trace::PlantedFault& fault, std::int64_t from, Laboratory& laboratory) {
   laboratory.note("plants " + std::string(fault.name));
@@ -76,7 +67,7 @@ Suspects suspects_of(const trace::PlantedFault& fault, std::int64_t from, Labora
     // What is of no operation is one thing to look at: a sum over ranks, a parameter's state.
     named.insert(f.part.empty() ? Operation{f.check, f.layer, f.parameter}
                                 : Operation{f.part, f.layer, f.direction});
-    s.is_right = s.is_right || has_word(text_of(f), fault.place);
+    s.is_right = s.is_right || fault.is_named_by(text_of(f));
   }
   if (named.empty()) return s;
   s.is_found = true;

@@ -11,16 +11,6 @@
 namespace opbound::trace {
 namespace {
 
-/// One of the words, separated by '|', is in the text.
-bool has_word(std::string_view text, std::string_view words) {
-  for (std::size_t at = 0; at <= words.size();) {
-    const std::size_t end = std::min(words.find('|', at), words.size());
-    if (text.find(words.substr(at, end - at)) != std::string_view::npos) return true;
-    at = end + 1;
-  }
-  return false;
-}
-
 bool is_audit(const TraceEvent& e) { return e.check.starts_with("audit: "); }
 
 /// Which of a result's fields an alarm belongs to.
@@ -148,7 +138,7 @@ void Detection::run(const PlantedFault& fault, train::Observer& planted, Detecte
       found.loss_alone = e.step - options_.first_step;
   if (best == nullptr) return;
   found.place = best->place;
-  found.is_place_right = has_word(best->place, fault.place);
+  found.is_place_right = fault.is_named_by(best->place);
 }
 
 Detected Detection::examine(const PlantedFault& fault) {

@@ -245,6 +245,15 @@ const std::array all_faults{
 
 std::span<const PlantedFault> planted_faults() { return all_faults; }
 
+bool PlantedFault::is_named_by(std::string_view text) const {
+  for (std::size_t at = 0; at <= place.size();) {
+    const std::size_t end = std::min(place.find('|', at), place.size());
+    if (text.find(place.substr(at, end - at)) != std::string_view::npos) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
 const PlantedFault& planted_fault(std::string_view name) {
   for (const PlantedFault& f : all_faults)
     if (f.name == name) return f;

@@ -25,6 +25,9 @@ struct PlantedFault {
   bool recomputes = false;  ///< with checkpointing of all
   double norm_eps = 1e-5;   ///< of the model
   std::unique_ptr<train::Observer> (*make)(std::int64_t first_step);
+
+  /// A text names the fault's place rightly.
+  bool is_named_by(std::string_view text) const;
 };
 
 /// All of them, each under its own name.
