@@ -4,6 +4,7 @@
 
 #include "bounds/growth.hpp"
 #include "distributed/trace/sentinel.hpp"
+#include "distributed/train/optimizer.hpp"
 #include "ops/team.hpp"
 
 namespace opbound::trace {
@@ -13,7 +14,7 @@ double norm_bound(double norm, double loss_scale, std::int64_t count, std::int64
   const train::OpRule rule = policy.rule("global_norm", -1);
   if (rule.variant == "plain") return HUGE_VAL;  // squares may over- and underflow
   const Format f = policy.rule("unscale", -1).precision.compute;
-  constexpr std::int64_t shards = 64;
+  constexpr std::int64_t shards = train::shards_of_a_norm;
   const bool is_own = rule.provider.empty() || rule.provider == "own";
   const std::int64_t height = is_own ? sum_height((count + shards - 1) / shards, team_width) +
                                            sum_height(shards, team_width) +

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "bounds/growth.hpp"
 #include "distributed/train/gradient_sum.hpp"
 #include "ops/hash.hpp"
 #include "reports/text.hpp"
@@ -230,9 +231,12 @@ void StepCheck::compare_loss(const std::vector<double>& all, const train::StepRe
              shortest(mean));
 }
 
-/// Each chunk's norm is what the rank that owns it computed; the norm is that of all of them:
-/// squares and sums of C chunks in any order, a root, the loss scale taken off, and scaling by
-/// powers of two within: at most C + 8 roundings on any path (Higham 2002, 3.1).
+/// Each chunk's norm is what the rank that owns it computed; the norm is that of all C of them. On
+/// any path there are at most C + 7 roundings: a quotient and its square (3), C - 1 sums in any
+/// order, a root, two factors back, the loss scale taken off (2); here in fp64 C + 2: a square, the
+/// sums, a root, a quotient. Terms of one sign err by a factor of (1 + u)^k (Higham 2002, 4):
+///
+///   |got - expected| <= ((1 + u)^(C + 7) - 1 + (1 + 2^-53)^(C + 2) - 1) expected + eta
 void StepCheck::compare_norms(const std::vector<double>& all, const train::StepResult& result) {
   const Places places = this->places();
   double squares = 0;
@@ -251,8 +255,8 @@ void StepCheck::compare_norms(const std::vector<double>& all, const train::StepR
   if (norms_.empty()) return;
   const double scaled = std::sqrt(squares), expected = scaled / result.loss_scale;
   const double u = format_of(norm_element_).unit_roundoff();
-  const double relative =
-      std::expm1((static_cast<double>(norms_.size()) + 8) * std::log1p(u)) + 0x1p-50;
+  const auto chunks = static_cast<double>(norms_.size());
+  const double relative = growth(chunks + 7, u) + growth(chunks + 2, fp64.unit_roundoff());
   const double bound = relative * expected + format_of(norm_element_).eta();
   const double got = result.gradient_norm;
   const bool fits = std::isfinite(expected) && expected < format_of(norm_element_).largest() / 2

@@ -8,7 +8,6 @@
 namespace opbound::train {
 namespace {
 
-constexpr std::int64_t shards_of_a_norm = 64;
 constexpr std::int64_t scalar_bytes = 256;  // of a scalar with an address of its own
 
 Precision of_update(const Policy& policy) { return policy.rule("unscale", -1).precision; }

@@ -19,6 +19,9 @@
 
 namespace opbound::train {
 
+/// The norm of a chunk is that of its shards' norms.
+inline constexpr std::int64_t shards_of_a_norm = 64;
+
 /// Flat arrays of what a rank owns, range after range, in the machine's memory.
 struct FlatArrays {
   std::byte* master = nullptr;  ///< w, as m and v in the policy's master format
