@@ -145,10 +145,10 @@ int attribute_as(const Options& o) {
   source.how.device = o.device;
   source.how.checkpoint = o.checkpoint;
   source.how.weights = o.weights;
-  source.how.make_provider = [&](const std::string& name) {
+  source.how.make_provider = [&](const std::string& name, const std::optional<PluginPlace>& place) {
     const bool is_told = std::any_of(request.swaps.begin(), request.swaps.end(),
                                      [&](const Swap& swap) { return swap.how == name; });
-    return is_told ? named_plugin(name, o.device) : plugin_of_policy(name, o.device);
+    return is_told ? named_plugin(name, o.device) : plugin_of_policy(name, o.device, place);
   };
   source.how.on_note = [](const std::string& line) {
     std::fprintf(stderr, "opbound: %s\n", line.c_str());

@@ -138,8 +138,11 @@ std::unique_ptr<Provider> present_provider(const std::string& device) {
   return provider;
 }
 
-std::unique_ptr<Provider> named_plugin(const std::string& name, const std::string& device,
-                                       double seconds) {
+namespace {
+
+/// In this process where there is a place for it, else in one of its own.
+std::unique_ptr<Provider> opened_plugin(const std::string& name, const std::string& device,
+                                        double seconds, const std::optional<PluginPlace>& place) {
   PluginOptions options{seconds, device_number(device), {}};
   fs::path file = name;
   if (is_plugin_of_ours(name)) {
@@ -150,13 +153,22 @@ std::unique_ptr<Provider> named_plugin(const std::string& name, const std::strin
       return std::make_unique<AbsentPlugin>(name, file.filename().string());
   }
   try {
-    return plugin_provider(file.string(), options);
+    return place ? plugin_in_process(file.string(), *place, options.called)
+                 : plugin_provider(file.string(), options);
   } catch (const NotAPlugin& e) {
     throw InputError("--provider", file.string() + ": " + e.what(), e.expected);
   }
 }
 
-std::unique_ptr<Provider> plugin_of_policy(const std::string& name, const std::string& device) {
+}  // namespace
+
+std::unique_ptr<Provider> named_plugin(const std::string& name, const std::string& device,
+                                       double seconds) {
+  return opened_plugin(name, device, seconds, std::nullopt);
+}
+
+std::unique_ptr<Provider> plugin_of_policy(const std::string& name, const std::string& device,
+                                           const std::optional<PluginPlace>& place) {
   const char* const listed = std::getenv("OPBOUND_PLUGINS");
   const std::string names = std::string(":") + (listed == nullptr ? "" : listed) + ":";
   const bool is_listed =
@@ -165,7 +177,7 @@ std::unique_ptr<Provider> plugin_of_policy(const std::string& name, const std::s
     throw InputError("policy", "its provider " + detail::in_quotes(name) + " is not known here",
                      std::string("own, ") + OPBOUND_PLUGIN_NAMES +
                          ", or a plug-in's file that OPBOUND_PLUGINS lists: its code will run");
-  return named_plugin(name, device);
+  return opened_plugin(name, device, PluginOptions{}.seconds, place);
 }
 
 void ProviderOptions::add_to(CLI::App& command) {

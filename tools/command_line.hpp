@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,7 +50,9 @@ using Providers = std::vector<std::unique_ptr<Provider>>;
 /// The same for what a policy, or the spec in a log, names. Files are data: they name plug-ins of
 /// this project, and other plug-ins' files only where the variable OPBOUND_PLUGINS lists them as
 /// they are named, with ':' between two. InputError for any other file, whose code would run.
-std::unique_ptr<Provider> plugin_of_policy(const std::string& name, const std::string& device);
+/// In this process where it has a place there.
+std::unique_ptr<Provider> plugin_of_policy(const std::string& name, const std::string& device,
+                                           const std::optional<PluginPlace>& place);
 
 /// Whose kernels a command runs, and where: --provider, --provider-timeout, --device.
 struct ProviderOptions {

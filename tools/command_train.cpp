@@ -208,8 +208,8 @@ int run(const Options& options, const TrainingSpec& spec, const std::string& who
   how.weights = options.weights;
   how.save_weights = options.save_weights;
   how.tensors = options.tensors;
-  how.make_provider = [&](const std::string& name) {
-    return plugin_of_policy(name, options.device);
+  how.make_provider = [&](const std::string& name, const std::optional<PluginPlace>& place) {
+    return plugin_of_policy(name, options.device, place);
   };
   how.on_start = [&](const RunFacts& facts) { teller.start(facts); };
   how.on_step = [&](const StepResult& step) { teller.take(step); };

@@ -10,11 +10,6 @@
 namespace opbound {
 namespace {
 
-std::int32_t own_rank() {
-  const std::optional<Launched> rank = launched();
-  return rank ? rank->rank : 0;
-}
-
 std::string file_of_rank(const std::filesystem::path& file, std::int32_t rank) {
   if (rank == 0) return file.string();
   std::filesystem::path own = file;
@@ -46,8 +41,9 @@ TrainAudit::TrainAudit(const AuditChoice& choice, const std::string& device) {
   trace::AuditOptions options;
   options.every = choice.every;
   options.share.certified = choice.is_certified;
-  options.make_provider = [device](const std::string& name) {
-    return plugin_of_policy(name, device);
+  options.make_provider = [device](const std::string& name,
+                                   const std::optional<PluginPlace>& place) {
+    return plugin_of_policy(name, device, place);
   };
   if (!choice.out.empty()) {
     out_ = std::make_unique<RecordWriter>(file_of_rank(choice.out, own_rank()));

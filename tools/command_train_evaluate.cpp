@@ -38,7 +38,9 @@ train::EvaluatedModel model_of(const TrainingSpec& spec, const fs::path& weights
   return train::language_model(
       spec.policy.name + " of " + weights.string(), spec,
       train::read_weights(weights, spec.model, spec.policy.master), device, batch_of(spec.model),
-      [device](const std::string& name) { return plugin_of_policy(name, device); });
+      [device](const std::string& name, const std::optional<PluginPlace>& place) {
+        return plugin_of_policy(name, device, place);
+      });
 }
 
 /// Minutes pass: who watches a terminal sees how far it is, and everybody else what is going on.

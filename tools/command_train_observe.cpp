@@ -1,7 +1,10 @@
 #include "tools/command_train_observe.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
+#include "distributed/launch.hpp"
 #include "generated/version.hpp"
 #include "reports/error.hpp"
 #include "tools/command_line.hpp"
@@ -39,6 +42,11 @@ void add_observe_options(CLI::App& command, ObserveOptions& o) {
                   "this seed from 1")
       ->type_name("SEED")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command
+      .add_option("--times", o.times,
+                  "Print how long the calls of this step took, by op; the first steps warm up")
+      ->type_name("STEP")
+      ->check(steps);
   command.add_flag("--sentinel", o.has_sentinel,
                    "Watch every step: texts, random numbers, weights, norms, what is not finite");
   command.add_flag("--watch-norms", o.watches_norms,
@@ -70,6 +78,7 @@ void add_observe_options(CLI::App& command, ObserveOptions& o) {
 Observers::Observers(const ObserveOptions& o, const std::string& device, trace::Audit* audit,
                      const Note& on_note)
     : options_(o), device_(device), audit_(audit) {
+  if (o.times) times_.emplace(*o.times);
   if (o.twin > 0) twin_.emplace(static_cast<std::uint64_t>(o.twin));
   const bool watches = o.watches();
   if (!watches && o.on_alarm != "note")
@@ -104,6 +113,7 @@ void Observers::attach(train::TrainOptions& how) {
   if (on_alarm == trace::OnAlarm::roll_back && how.checkpoint_folder.empty())
     throw InputError("--on-alarm", "roll-back in a run without checkpoints",
                      "--checkpoint FOLDER and --checkpoint-every STEPS");
+  if (times_) how.observers.push_back(&*times_);
   if (twin_ && !how.resume) how.observers.push_back(&*twin_);
   if (tracer_) {
     tracer_->go_on(how.resume);
@@ -117,6 +127,7 @@ void Observers::attach(train::TrainOptions& how) {
 }
 
 int Observers::end(int code) const {
+  if (times_ && own_rank() == 0) print(times_->table(Terminal::of(STDOUT_FILENO)));
   const bool is_alarmed = sentinel_ && !sentinel_->alarms().empty();
   return is_alarmed && code == exit_clean ? static_cast<int>(exit_found) : code;
 }

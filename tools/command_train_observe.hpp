@@ -12,6 +12,7 @@
 #include "distributed/trace/sentinel.hpp"
 #include "distributed/trace/tracer.hpp"
 #include "distributed/trace/twin.hpp"
+#include "distributed/train/call_times.hpp"
 #include "distributed/train/trainer.hpp"
 
 namespace opbound {
@@ -19,6 +20,7 @@ namespace opbound {
 struct ObserveOptions {
   std::string trace, against, on_alarm = "note";
   std::int64_t full_every = 100, prompts_every = 0, twin = 0;
+  std::optional<std::int64_t> times;
   std::vector<std::int64_t> bits_of;
   std::vector<std::string> twins;
   double alpha = 1e-3;
@@ -48,6 +50,7 @@ class Observers {
   const ObserveOptions& options_;
   std::string device_;
   trace::Audit* audit_;
+  std::optional<train::CallTimes> times_;
   std::optional<trace::Twin> twin_;
   std::optional<trace::Tracer> tracer_;
   std::optional<trace::Sentinel> sentinel_;

@@ -34,7 +34,7 @@ struct Audit::Run {
         links(run, report),
         check(run, links, seed_of(options.seed, {0}), report),
         state(run, links, report),
-        providers(view.machine.own(), options.make_provider) {}
+        providers(view.machine, options.make_provider) {}
 
   /// What the call reads, if it writes there too: as it was before.
   void keep_inputs(const train::Step& step, const Call& here) {

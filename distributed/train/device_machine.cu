@@ -11,8 +11,11 @@ namespace {
 
 class DeviceMachine final : public Machine {
  public:
-  explicit DeviceMachine(int index) : own_(own_device_provider(index)) { own_->select_device(); }
+  explicit DeviceMachine(int index) : own_(own_device_provider(index)), index_(index) {
+    own_->select_device();
+  }
   ~DeviceMachine() override {
+    for (cudaEvent_t mark : marks_) cudaEventDestroy(mark);
     for (void* block : blocks_) cudaFree(block);  // a broken device was told before
   }
 
@@ -49,7 +52,24 @@ class DeviceMachine final : public Machine {
     provider.run_on_device(op, call);
   }
   void wait() override { OPBOUND_CUDA_CHECK(cudaStreamSynchronize(own_stream())); }
+  std::size_t mark() override {
+    marks_.push_back(nullptr);
+    OPBOUND_CUDA_CHECK(cudaEventCreate(&marks_.back()));
+    OPBOUND_CUDA_CHECK(cudaEventRecord(marks_.back(), own_stream()));
+    return marks_.size() - 1;
+  }
+  double ms_between(std::size_t begin, std::size_t end) override {
+    float ms = 0;
+    OPBOUND_CUDA_CHECK(cudaEventSynchronize(marks_[end]));
+    OPBOUND_CUDA_CHECK(cudaEventElapsedTime(&ms, marks_[begin], marks_[end]));
+    return ms;
+  }
   void* stream() const override { return own_stream(); }
+  std::optional<PluginPlace> plugin_place() override {
+    return PluginPlace{index_, own_stream(), [this](std::uint64_t bytes) {
+                         return workspace(static_cast<std::int64_t>(bytes));
+                       }};
+  }
 
  private:
   /// Sources are compiled with a default stream for each thread.
@@ -60,8 +80,21 @@ class DeviceMachine final : public Machine {
         cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, own_stream()));
   }
 
+  /// One for all plug-ins, whose work is in one order. What it was before stays: it may be in use.
+  void* workspace(std::int64_t bytes) {
+    if (bytes > workspace_bytes_) {
+      workspace_ = allocate(bytes);
+      workspace_bytes_ = bytes;
+    }
+    return workspace_;
+  }
+
   std::unique_ptr<Provider> own_;
+  int index_;
   std::vector<void*> blocks_;
+  std::vector<cudaEvent_t> marks_;
+  void* workspace_ = nullptr;
+  std::int64_t workspace_bytes_ = 0;
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <vector>
@@ -38,10 +39,20 @@ class HostMachine final : public Machine {
     provider.run(op, call);
   }
   void wait() override {}
+  std::size_t mark() override {
+    marks_.push_back(Clock::now());
+    return marks_.size() - 1;
+  }
+  double ms_between(std::size_t begin, std::size_t end) override {
+    return std::chrono::duration<double, std::milli>(marks_[end] - marks_[begin]).count();
+  }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   std::unique_ptr<Provider> own_ = own_host_provider();
   std::vector<std::unique_ptr<std::byte, Freed>> blocks_;
+  std::vector<Clock::time_point> marks_;
 };
 
 }  // namespace

@@ -49,7 +49,7 @@ Forward::Forward(const TrainingSpec& spec, const std::map<std::string, Tensor>& 
       batch_(batch),
       policy_(without_training(spec.policy)),
       machine_(device == "cpu" ? host_machine() : device_machine(device_number(device))),
-      providers_(machine_->own(), std::move(make_provider)),
+      providers_(*machine_, std::move(make_provider)),
       tape_(policy_),
       refs_(record_forward(model_, tape_, batch)) {
   const Element element = tape_.value_of(refs_.logits).element;

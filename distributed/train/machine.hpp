@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "ops/provider.hpp"
+#include "ops/providers/plugin.hpp"
 
 namespace opbound::train {
 
@@ -32,8 +34,16 @@ class Machine {
   virtual void run(const Provider& provider, const Op& op, const Call& call) = 0;
   virtual void wait() = 0;
 
+  /// A moment between what was started before and what is started next; how long it is from one to
+  /// a later one, once what lies between is done, which this waits for.
+  virtual std::size_t mark() = 0;
+  virtual double ms_between(std::size_t begin, std::size_t end) = 0;
+
   /// What collectives are given: a cudaStream_t, or null.
   virtual void* stream() const { return nullptr; }
+  /// Where plug-ins run in this process, on what is here; nowhere: they have processes of their
+  /// own, which what they read is copied to.
+  virtual std::optional<PluginPlace> plugin_place() { return std::nullopt; }
 
   std::int64_t allocated_bytes() const { return allocated_bytes_; }
 

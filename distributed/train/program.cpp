@@ -103,18 +103,19 @@ Placement place_temporaries(const Tape& tape) {
 }
 
 const Provider& ProviderTable::named(const std::string& name) {
-  if (name.empty() || name == "own") return *own_;
+  if (name.empty() || name == "own") return machine_->own();
   std::unique_ptr<Provider>& provider = made_[name];
   if (provider == nullptr) {
     if (!make_) throw Unavailable("provider " + name + ": this run has its own kernels only");
-    provider = make_(name);
+    provider = make_(name, machine_->plugin_place());
   }
   if (const std::string why = provider->absence(); !why.empty()) throw Unavailable(why);
   return *provider;
 }
 
 std::vector<std::pair<std::string, std::string>> ProviderTable::versions() const {
-  std::vector<std::pair<std::string, std::string>> all{{own_->name(), own_->version()}};
+  std::vector<std::pair<std::string, std::string>> all{
+      {machine_->own().name(), machine_->own().version()}};
   for (const auto& [name, provider] : made_) all.emplace_back(name, provider->version());
   return all;
 }

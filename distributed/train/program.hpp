@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,14 +15,16 @@
 
 namespace opbound::train {
 
-/// Makes a provider from the name that a policy gives it: a plug-in's, or its file.
-using MakeProvider = std::function<std::unique_ptr<Provider>(const std::string& name)>;
+/// Makes a provider from the name that a policy gives it, a plug-in's or its file, for the machine
+/// that has this place for it.
+using MakeProvider = std::function<std::unique_ptr<Provider>(
+    const std::string& name, const std::optional<PluginPlace>& place)>;
 
 /// Whose kernels a run calls: each is made once, when it is first named.
 class ProviderTable {
  public:
   /// `make`: of all names but "own" and none; where there is none, they are Unavailable.
-  ProviderTable(const Provider& own, MakeProvider make) : own_(&own), make_(std::move(make)) {}
+  ProviderTable(Machine& machine, MakeProvider make) : machine_(&machine), make_(std::move(make)) {}
 
   /// Throws Unavailable for what is not here.
   const Provider& named(const std::string& name);
@@ -29,7 +32,7 @@ class ProviderTable {
   std::vector<std::pair<std::string, std::string>> versions() const;
 
  private:
-  const Provider* own_;
+  Machine* machine_;
   MakeProvider make_;
   std::map<std::string, std::unique_ptr<Provider>> made_;
 };

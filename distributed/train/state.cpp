@@ -127,7 +127,7 @@ Trainer::State::State(const TrainingSpec& s, const TrainOptions& options)
     : spec(s),
       ranks(joined(spec, options)),
       machine(machine_for(options.device, *ranks)),
-      providers(machine->own(), options.make_provider),
+      providers(*machine, options.make_provider),
       layout(parameters_of(spec.model)),
       text(text_file(spec.data)),
       sampler(text, sampling_of(spec)),

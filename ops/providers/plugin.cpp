@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "ops/providers/plugin_description.hpp"
+#include "ops/providers/plugin_described.hpp"
 #include "ops/providers/plugin_process.hpp"
 
 namespace opbound {
@@ -16,35 +16,15 @@ namespace fs = std::filesystem;
 using detail::Answer;
 using detail::Description;
 using detail::Outcome;
+using detail::PluginProcess;
 using detail::Step;
 
-class Plugin final : public Provider {
+class Plugin final : public detail::DescribedPlugin {
  public:
   Plugin(const std::string& path, const PluginOptions& options)
-      : process_({fs::absolute(path).string(), options.seconds, options.device}), about_(loaded()) {
-    about_.environment.emplace_back(plugin_file_key,
-                                    options.called.empty() ? path : options.called);
-  }
-
-  std::string name() const override { return about_.name; }
-  std::string version() const override { return about_.version; }
-  std::string device() const override { return about_.device; }
-  std::vector<std::pair<std::string, std::string>> environment() const override {
-    return about_.environment;
-  }
-  std::string absence() const override {
-    return about_.why_no_device.empty() ? "" : about_.name + ": " + about_.why_no_device;
-  }
-  bool is_foreign() const override { return true; }
-
-  Contract contract(const Op&, std::vector<int> variants) const override {
-    return {std::move(variants), Contract::Order::any, about_.functions, {}};
-  }
-
-  std::vector<int> variants(const Op& op, Direction direction, const AttributeBytes& attributes,
-                            int variant) const override {
-    return about_.variants_for(op, direction, attributes, variant);
-  }
+      : Plugin(std::make_unique<PluginProcess>(detail::PluginSetup{
+                   fs::absolute(path).string(), options.seconds, options.device}),
+               options.called.empty() ? path : options.called) {}
 
   void run(const Op& op, const Call& call) const override {
     if (const std::string why = absence(); !why.empty()) throw Unavailable(why);
@@ -53,8 +33,11 @@ class Plugin final : public Provider {
   }
 
  private:
-  Description loaded() {
-    const Answer answer = process_.ask(Step::load);
+  Plugin(std::unique_ptr<PluginProcess> process, const std::string& called)
+      : DescribedPlugin(loaded(*process), called), process_(std::move(process)) {}
+
+  static Description loaded(PluginProcess& process) {
+    const Answer answer = process.ask(Step::load);
     const std::vector<std::string> texts = detail::split(answer.text);
     if (answer.outcome == Outcome::not_usable)
       throw NotAPlugin(texts.empty() ? "cannot be used" : texts[0],
@@ -69,26 +52,26 @@ class Plugin final : public Provider {
     detail::Request request = detail::make_request(op, call, is_backward, views);
     std::uint64_t workspace = 0;
     if (about_.asks) {
-      std::memcpy(process_.memory(sizeof request).data(), &request, sizeof request);
+      std::memcpy(process_->memory(sizeof request).data(), &request, sizeof request);
       const std::string told = asked(Step::support);
       const std::optional<std::uint64_t> bytes = detail::whole_number(told);
       if (!bytes) throw ProviderFailure(name() + ": its workspace is no number of bytes");
       workspace = *bytes;
     }
     const std::span<std::byte> memory =
-        process_.memory(detail::place_workspace(request, workspace));
+        process_->memory(detail::place_workspace(request, workspace));
     detail::fill_memory(request, views, memory);
     asked(Step::run);
     const std::string wrong = detail::trespass(request, views, memory);
     if (!wrong.empty()) {
-      process_.discard();
+      process_->discard();
       throw ProviderFailure(name() + ": " + wrong);
     }
     detail::take_outputs(request, views, memory);
   }
 
   std::string asked(Step step) const {
-    Answer answer = process_.ask(step);
+    Answer answer = process_->ask(step);
     if (answer.outcome == Outcome::not_usable)
       std::replace(answer.text.begin(), answer.text.end(), '\0', ' ');
     if (answer.outcome == Outcome::unsupported) throw Unavailable(name() + ": " + answer.text);
@@ -96,16 +79,13 @@ class Plugin final : public Provider {
     return answer.text;
   }
 
-  mutable detail::PluginProcess process_;
-  Description about_;
+  std::unique_ptr<PluginProcess> process_;
 };
 
 }  // namespace
 
 std::unique_ptr<Provider> plugin_provider(const std::string& path, const PluginOptions& options) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored))
-    throw NotAPlugin(fs::exists(path, ignored) ? "is no file" : "no such file", "a shared library");
+  detail::require_file(path);
   return std::make_unique<Plugin>(path, options);
 }
 

@@ -1,6 +1,8 @@
 // Plug-ins: shared libraries with the C interface of ops/provider.h, as providers.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -29,6 +31,20 @@ struct PluginOptions {
 /// `run` takes one call at a time. It throws Unavailable where the plug-in says that it has no such
 /// kernel, and ProviderFailure where it fails, breaks, writes what is not its own or takes longer.
 std::unique_ptr<Provider> plugin_provider(const std::string& path, const PluginOptions& options);
+
+/// Where a plug-in in this process finds its tensors and puts its work.
+struct PluginPlace {
+  int device = 0;
+  void* stream = nullptr;                               ///< a cudaStream_t
+  std::function<void*(std::uint64_t bytes)> workspace;  ///< memory of the device, until the next
+};
+
+/// The plug-in for CUDA in the file `path`, in this process, on tensors that are on the device
+/// already: for what runs many calls after each other, whose results stay there. Nothing guards
+/// it: one that crashes ends the process, and what it writes elsewhere is not seen. Suites judge
+/// the same file by `plugin_provider`. Throws NotAPlugin, also for one that is not for CUDA.
+std::unique_ptr<Provider> plugin_in_process(const std::string& path, const PluginPlace& place,
+                                            const std::string& called);
 
 /// The entry of a record's environment that names a plug-in's file.
 inline constexpr std::string_view plugin_file_key = "plugin";

@@ -38,10 +38,24 @@ bool are_same(const opbound_call& a, const opbound_call& b) {
 
 }  // namespace
 
-PluginCall::PluginCall(const Request& request, std::byte* base) {
+PluginCall::PluginCall(const Request& request, std::byte* base)
+    : PluginCall(
+          request,
+          [&](const SharedTensor& t) -> void* {
+            return base == nullptr ? nullptr : base + t.offset;
+          },
+          base == nullptr ? nullptr : base + request.workspace) {}
+
+PluginCall::PluginCall(const Request& request, std::span<const TensorView> views, void* workspace)
+    : PluginCall(
+          request,
+          [&](const SharedTensor& t) { return views[static_cast<std::size_t>(t.place)].data; },
+          workspace) {}
+
+PluginCall::PluginCall(const Request& request, const Address& address, void* workspace) {
   const Op& op = *request.op;
   add_attributes(request);
-  add_tensors(request, base);
+  add_tensors(request, address);
   call_.struct_size = sizeof call_;
   call_.op = text(op.name);
   call_.direction = request.is_backward ? "backward" : "forward";
@@ -52,7 +66,7 @@ PluginCall::PluginCall(const Request& request, std::byte* base) {
   call_.tensor_count = tensor_list_.size();
   call_.tensors = tensor_list_.data();
   call_.workspace_size = request.workspace_bytes;
-  if (base != nullptr && request.workspace_bytes > 0) call_.workspace = base + request.workspace;
+  if (request.workspace_bytes > 0) call_.workspace = workspace;
 }
 
 void PluginCall::set_device(int kind, int index, void* stream) {
@@ -85,7 +99,7 @@ void PluginCall::add_attributes(const Request& request) {
   for (const opbound_attribute& a : attributes_) attribute_list_.push_back(&a);
 }
 
-void PluginCall::add_tensors(const Request& request, std::byte* base) {
+void PluginCall::add_tensors(const Request& request, const Address& address) {
   for (const SharedTensor& shared : request.all()) {
     opbound_tensor t{};
     t.struct_size = sizeof t;
@@ -96,7 +110,7 @@ void PluginCall::add_tensors(const Request& request, std::byte* base) {
     t.rank = shared.view.rank;
     std::copy_n(shared.view.size, t.rank, t.size);
     std::copy_n(shared.view.stride, t.rank, t.stride);
-    if (base != nullptr) t.data = base + shared.offset;
+    t.data = address(shared);
     tensors_.push_back(t);
   }
   for (const opbound_tensor& t : tensors_) tensor_list_.push_back(&t);

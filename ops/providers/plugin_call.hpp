@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <deque>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,9 @@ class PluginCall {
  public:
   /// Tensors lie at `base` plus their offsets; null: they have no data.
   PluginCall(const Request& request, std::byte* base);
+  /// Tensors lie where the pass's views say, and the workspace, which is as large as the request
+  /// says, there.
+  PluginCall(const Request& request, std::span<const TensorView> views, void* workspace);
   ~PluginCall() = default;
   PluginCall(const PluginCall&) = delete;
   PluginCall& operator=(const PluginCall&) = delete;
@@ -31,8 +36,10 @@ class PluginCall {
 
  private:
   const char* text(std::string_view t) { return texts_.emplace_back(t).c_str(); }
+  using Address = std::function<void*(const SharedTensor&)>;
+  PluginCall(const Request& request, const Address& address, void* workspace);
   void add_attributes(const Request& request);
-  void add_tensors(const Request& request, std::byte* base);
+  void add_tensors(const Request& request, const Address& address);
 
   std::deque<std::string> texts_;  // which does not move them
   std::vector<opbound_attribute> attributes_;

@@ -9,6 +9,7 @@
 
 #include "ops/providers/plugin.hpp"
 #include "ops/providers/plugin_call.hpp"
+#include "ops/providers/plugin_description.hpp"
 #include "ops/providers/processor_mode.hpp"
 
 namespace opbound::detail {
@@ -163,10 +164,7 @@ Answer PluginLibrary::obstacle() const {
   return {};
 }
 
-Answer PluginLibrary::support(const Request& request) const {
-  if (Answer no = obstacle(); no.outcome != Outcome::done) return no;
-  PluginCall call(request, nullptr);
-  call.set_device(provider_.device, device_index_, device_ ? device_->stream() : nullptr);
+Answer PluginLibrary::asked(PluginCall& call) const {
   call.seal();
   Reason reason;
   int status = OPBOUND_OK;
@@ -184,10 +182,7 @@ Answer PluginLibrary::support(const Request& request) const {
   return answer;
 }
 
-Answer PluginLibrary::run(const Request& request, std::span<std::byte> memory) const {
-  if (Answer no = obstacle(); no.outcome != Outcome::done) return no;
-  PluginCall call(request, device_ ? device_->copy_there(memory) : memory.data());
-  call.set_device(provider_.device, device_index_, device_ ? device_->stream() : nullptr);
+Answer PluginLibrary::called(PluginCall& call) const {
   call.seal();
   Reason reason;
   int status = OPBOUND_OK;
@@ -195,9 +190,40 @@ Answer PluginLibrary::run(const Request& request, std::span<std::byte> memory) c
       guarded([&] { status = provider_.run(call.get(), reason.data(), reason.size()); });
   if (broke.empty()) broke = call.tampering();
   if (!broke.empty()) return {Outcome::failed, broke};
-  Answer answer = answer_of(status, reason, provider_.supports != nullptr);
+  return answer_of(status, reason, provider_.supports != nullptr);
+}
+
+Answer PluginLibrary::support(const Request& request) const {
+  if (Answer no = obstacle(); no.outcome != Outcome::done) return no;
+  PluginCall call(request, nullptr);
+  call.set_device(provider_.device, device_index_, device_ ? device_->stream() : nullptr);
+  return asked(call);
+}
+
+Answer PluginLibrary::run(const Request& request, std::span<std::byte> memory) const {
+  if (Answer no = obstacle(); no.outcome != Outcome::done) return no;
+  PluginCall call(request, device_ ? device_->copy_there(memory) : memory.data());
+  call.set_device(provider_.device, device_index_, device_ ? device_->stream() : nullptr);
+  Answer answer = called(call);
   if (device_ && answer.outcome == Outcome::done) device_->copy_back(memory);
   return answer;
+}
+
+Answer PluginLibrary::start(Request request, std::span<const TensorView> views, void* stream,
+                            const Workspace& workspace) const {
+  if (Answer no = obstacle(); no.outcome != Outcome::done) return no;
+  void* scratch = nullptr;
+  if (provider_.supports != nullptr || provider_.workspace_size != nullptr) {
+    PluginCall question(request, views, nullptr);
+    question.set_device(provider_.device, device_index_, stream);
+    const Answer bytes = asked(question);
+    if (bytes.outcome != Outcome::done) return bytes;
+    request.workspace_bytes = whole_number(bytes.text).value();
+    if (request.workspace_bytes > 0) scratch = workspace(request.workspace_bytes);
+  }
+  PluginCall call(request, views, scratch);
+  call.set_device(provider_.device, device_index_, stream);
+  return called(call);
 }
 
 }  // namespace opbound::detail

@@ -1,5 +1,6 @@
-// cuBLAS's matrices lie column by column, opbound's outputs row by row: what it computes is the
-// transpose, d^T = b^T a^T, in which a bias of columns is one of rows, as its epilogue has it.
+// cuBLAS's matrices lie column by column, opbound's outputs mostly row by row: what it computes
+// then is the transpose, d^T = b^T a^T, in which a bias of columns is one of rows, as its epilogue
+// has it.
 #include "ops/providers/cublas/matmul.hpp"
 
 #include <algorithm>
@@ -60,17 +61,42 @@ void require_no_tf32(const opbound_tensor& output) {
           "it stores " + std::string(output.name) + " with all of fp32's digits, not as tf32");
 }
 
-/// d, of which no bias and no c are known yet.
-void put_result(Product& p, const opbound_tensor& d) {
+/// A factor as the product reads it: which axis of the tensor is its rows'.
+struct Operand {
+  const opbound_tensor& tensor;
+  int row, column;
+
+  Matrix matrix() const { return factor(tensor, row, column); }
+  Matrix transposed() const { return factor(tensor, column, row); }
+};
+
+/// d = first second, of which no bias and no c are known yet.
+void put_product(Product& p, const Operand& first, const Operand& second, const opbound_tensor& d) {
   require_no_tf32(d);
-  p.d = by_rows(d);
+  if (lies_by_columns(d)) {
+    p.a = first.matrix();
+    p.b = second.matrix();
+    p.d = by_columns(d);
+    p.is_turned = false;
+  } else {
+    p.a = second.transposed();
+    p.b = first.transposed();
+    p.d = by_rows(d);
+    p.is_turned = true;
+  }
   p.c = p.d;
   if (!is_fp8(p.d.type)) return;
   p.c.type = CUDA_R_16BF;  // c is never in fp8, even where there is none
   p.c.data = nullptr;
 }
 
+/// What belongs to d's rows or columns is known for outputs that lie row by row.
+void require_turned(const Product& p, const char* what) {
+  require(p.is_turned, std::string("its output lies column by column, where it takes no ") + what);
+}
+
 void add_bias(Product& p, const opbound_tensor& bias) {
+  require_turned(p, "bias");
   const bool is_narrow = is_fp8(p.a.type) && (is_fp8(p.d.type) || p.d.type == CUDA_R_32F);
   const cudaDataType_t wanted = is_narrow ? CUDA_R_16BF : p.d.type;
   const cudaDataType_t type = type_of(bias.element);
@@ -86,17 +112,17 @@ Plan forward(const Call& c, const Settings& settings) {
   Product p = arithmetic_of(c, settings);
   if (is_empty(d)) return {};
   require(!is_empty(a), "it takes no sum of nothing");
-  p.a = factor(b, 1, 0);
-  p.b = factor(a, 1, 0);
-  put_result(p, d);
+  put_product(p, {a, 0, 1}, {b, 0, 1}, d);
   p.alpha = c.number("alpha");
   if (const opbound_tensor* matrix = c.find("c"); matrix != nullptr) {
+    require_turned(p, "c");
     p.beta = c.number("beta");
     p.c = by_rows(*matrix, /*may_repeat=*/true);
   }
   require_formats(p);
   if (const opbound_tensor* bias = c.find("bias"); bias != nullptr) add_bias(p, *bias);
   if (c.flag("scaled")) {
+    require_turned(p, "scales");
     require(is_fp8(p.a.type), "it has scales of rows and columns for fp8 only");
     require(!is_fp8(p.d.type), "it gives no fp8 where rows and columns have scales");
     require_packed(c.tensor("scale_a"));
@@ -109,6 +135,7 @@ Plan forward(const Call& c, const Settings& settings) {
 
 /// dbias = the sums over dd's columns, which an epilogue of db's product adds on the way.
 void add_bias_gradient(Product& p, const opbound_tensor& dbias) {
+  require_turned(p, "gradient of a bias");
   require(p.alpha == 1, "whether alpha scales its gradient of a bias is not documented");
   require(!p.a.is_transposed, "it sums a bias's gradient only where dd lies row by row");
   require(!is_fp8(p.a.type), "it has no gradient of a bias in fp8");
@@ -140,17 +167,13 @@ Plan backward(const Call& c, const Settings& settings) {
   Plan plan;
   if (!is_empty(da)) {
     require(!is_empty(dd), "it takes no sum of nothing");
-    p.a = factor(b, 0, 1);
-    p.b = factor(dd, 1, 0);
-    put_result(p, da);
+    put_product(p, {dd, 0, 1}, {b, 1, 0}, da);
     require_formats(p);
     plan.products.push_back(p);
   }
   if (!is_empty(db)) {
     require(!is_empty(dd), "it takes no sum of nothing");
-    p.a = factor(dd, 1, 0);
-    p.b = factor(a, 0, 1);
-    put_result(p, db);
+    put_product(p, {a, 1, 0}, {dd, 0, 1}, db);
     require_formats(p);
     if (dbias != nullptr) add_bias_gradient(p, *dbias);
     plan.products.push_back(p);

@@ -110,6 +110,16 @@ Matrix by_rows(const opbound_tensor& t, bool may_repeat) {
   return {type_of(t.element), row.size, column.size, leading, false, t.data};
 }
 
+bool lies_by_columns(const opbound_tensor& t) {
+  const Axis rows(t, 0), columns(t, 1);
+  return !columns.is_dense() && rows.is_dense() && steps_over(columns, rows);
+}
+
+Matrix by_columns(const opbound_tensor& t) {
+  const Axis row(t, 0), column(t, 1);
+  return {type_of(t.element), row.size, column.size, leading_of(column, row), false, t.data};
+}
+
 void require_packed(const opbound_tensor& t) {
   require(t.size[0] <= 1 || t.stride[0] == 1,
           "it takes no " + std::string(t.name) + " with stride " + std::to_string(t.stride[0]));

@@ -36,6 +36,11 @@ Matrix factor(const opbound_tensor& t, int row_axis, int column_axis);
 /// for all, which only cuBLAS's C may be.
 Matrix by_rows(const opbound_tensor& t, bool may_repeat = false);
 
+/// Does it lie column by column, and not row by row as well?
+bool lies_by_columns(const opbound_tensor& t);
+/// Such a tensor, as the matrix that it is.
+Matrix by_columns(const opbound_tensor& t);
+
 /// Unsupported where a vector's elements do not lie one after the other.
 void require_packed(const opbound_tensor& t);
 

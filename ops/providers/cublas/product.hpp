@@ -18,6 +18,7 @@ struct Product {
   const void* scale_b = nullptr;  ///< one for each column of op(b)
   bool fast = false;              ///< sums of fp8 stay in the units' digits
   bool only_units = false;        ///< no algorithm without matrix units
+  bool is_turned = true;          ///< d is the transpose of the call's output
 };
 
 /// Unsupported where cuBLAS documents no product of these formats.

@@ -88,10 +88,12 @@ def dealt_out(model, options):
     if options.ranks == 1:
         return model
     if options.fsdp:
+        from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard  # new in torch 2.6
+        mesh = init_device_mesh(torch.device(options.device).type, (options.ranks,))
         for block in model.blocks:
-            fully_shard(block)
-        return fully_shard(model)
+            fully_shard(block, mesh=mesh)
+        return fully_shard(model, mesh=mesh)
     return torch.nn.parallel.DistributedDataParallel(model)
 
 
