@@ -12,11 +12,12 @@ Share micro_batches_of(const TrainingSpec& spec, std::int32_t ranks, std::int32_
 }
 
 GradientSum::GradientSum(const TrainingSpec& spec, const Layout& layout, Collectives& ranks,
-                         Machine& machine)
+                         Machine& machine, const Provider& casts)
     : spec_(spec),
       layout_(layout),
       ranks_(ranks),
       machine_(machine),
+      casts_(casts),
       is_sharded_(is_sharded(spec.sharding)),
       element_(element_of(spec.policy.gradient)) {
   const std::int32_t size = ranks.size(), rank = ranks.rank();
@@ -109,7 +110,7 @@ void GradientSum::finish_in_turn() {
   const Format gradient = spec_.policy.gradient, wire = spec_.policy.reduction;
   std::byte* const sum = slots_.front();
   std::byte* const data = wire_ == nullptr ? sum : wire_;
-  if (wire_ != nullptr) cast_array(machine_, sum, gradient, wire_, wire, layout_.count());
+  if (wire_ != nullptr) cast_array(machine_, casts_, sum, gradient, wire_, wire, layout_.count());
   for (const Range& piece : pieces_) {
     std::byte* const there = data + piece.begin * bytes_of(element_of(wire));
     if (is_sharded_)
@@ -119,7 +120,7 @@ void GradientSum::finish_in_turn() {
       ranks_.all_reduce(there, piece.count(), reducer(wire), all_reduce::any_order,
                         machine_.stream());
   }
-  if (wire_ != nullptr) cast_array(machine_, wire_, wire, sum, gradient, layout_.count());
+  if (wire_ != nullptr) cast_array(machine_, casts_, wire_, wire, sum, gradient, layout_.count());
 }
 
 }  // namespace opbound::train

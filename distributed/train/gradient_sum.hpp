@@ -26,7 +26,8 @@ class GradientSum {
   /// Where the spec's sharding says so, this rank keeps its part of every unit, not the whole. The
   /// machine's memory has to last until the ranks are gone. Throws InputError where the ranks
   /// cannot have the policy's sum.
-  GradientSum(const TrainingSpec& spec, const Layout& layout, Collectives& ranks, Machine& machine);
+  GradientSum(const TrainingSpec& spec, const Layout& layout, Collectives& ranks, Machine& machine,
+              const Provider& casts);
 
   /// The micro-batches of a step that are this rank's: [first, first + count).
   const Share& share() const { return share_; }
@@ -53,6 +54,7 @@ class GradientSum {
   const Layout& layout_;
   Collectives& ranks_;
   Machine& machine_;
+  const Provider& casts_;
   bool is_sharded_;
   Element element_;
   Share share_;

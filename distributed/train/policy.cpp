@@ -26,7 +26,7 @@ bool covers(const OpRuleChange& change, std::string_view part, int layer) {
   if (!change.layers.empty() &&
       std::find(change.layers.begin(), change.layers.end(), layer) == change.layers.end())
     return false;
-  if (change.op.empty()) return !is_of_update(op_of(part));
+  if (change.op.empty()) return part != cast_part && !is_of_update(op_of(part));
   if (change.op == "mlp") return part.starts_with(of_mlp);
   return change.op == part || change.op == op_of(part);
 }

@@ -10,7 +10,9 @@
 namespace opbound::train {
 
 /// The ops that a policy may have rules for, those of forward and backward pass and those of the
-/// update. What `cast` converts between follows from them.
+/// update. What a cast converts between follows from them: a rule says whose it is, and only one
+/// that names it.
+inline constexpr std::string_view cast_part = "cast";
 std::span<const std::string_view> ops_of_model();
 std::span<const std::string_view> ops_of_update();
 /// Those of the model that the MLP calls.

@@ -60,6 +60,7 @@ std::string read_op(const TomlValue& v) {
   for (const std::string_view op : ops_of_model()) words.emplace_back(op);
   for (const std::string_view op : ops_of_mlp()) words.push_back("mlp:" + std::string(op));
   for (const std::string_view op : ops_of_update()) words.emplace_back(op);
+  words.emplace_back(cast_part);
   const std::vector<std::string_view> names(words.begin(), words.end());
   return words[v.place_in(names, "op")];
 }
@@ -125,6 +126,10 @@ OpRuleChange read_rule(const TomlValue& v) {
     change.provider = x->text("own, or a plug-in's name or file");
     if (change.provider->empty()) x->refuse("no provider", "own, or a plug-in's name or file");
   }
+  if (change.op == cast_part)
+    for (const std::string_view key : {"precision", "gradient", "variant", "attributes"})
+      if (const TomlValue* x = table.find(key))
+        x->refuse("of a cast, which follows from the ops beside it", "provider only");
   const Op* op = find_op(op_of(change.op));
   for (const std::string_view key : {"variant", "attributes"})
     if (const TomlValue* x = table.find(key); x != nullptr && op == nullptr)

@@ -74,6 +74,11 @@ std::unique_ptr<Collectives> joined(const TrainingSpec& spec, const TrainOptions
   return ranks;
 }
 
+/// Who casts arrays beside the tape.
+const Provider& casts(const TrainingSpec& spec, ProviderTable& providers) {
+  return providers.named(spec.policy.rule("cast", -1).provider);
+}
+
 /// Tells those observers that want to see the calls of a program.
 class Fan final : public CallWatch {
  public:
@@ -133,9 +138,9 @@ Trainer::State::State(const TrainingSpec& s, const TrainOptions& options)
       sampler(text, sampling_of(spec)),
       tape(recorded(spec, refs, upstream)),
       arrays(allocated(spec, layout, *ranks, *machine)),
-      sum(spec, layout, *ranks, *machine),
+      sum(spec, layout, *ranks, *machine, casts(spec, providers)),
       optimizer(spec, layout, arrays.owned, ranks->size(), *machine),
-      weights(spec, layout, arrays.master, *ranks, *machine),
+      weights(spec, layout, arrays.master, *ranks, *machine, casts(spec, providers)),
       scaler(spec.policy),
       observers(options.observers) {
   const std::int64_t ids = rows() * bytes_of(Element::int64);

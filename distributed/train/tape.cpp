@@ -100,6 +100,7 @@ Ref Tape::cast(const Ref& x, const Ref& y, int layer) {
   step.spec = spec_of({"cast", layer, Precision{from, compute_of_cast(from, to), to}}, "cast",
                       {{"n", x.count()}}, {});
   step.tensors = {x, y};
+  step.provider = policy_->rule("cast", layer).provider;
   step.part = "cast";
   step.layer = layer;
   steps_.push_back(std::move(step));

@@ -32,12 +32,13 @@ std::int64_t aligned(std::int64_t bytes) {
 }  // namespace
 
 WeightStore::WeightStore(const TrainingSpec& spec, const Layout& layout, std::byte* master,
-                         Collectives& ranks, Machine& machine)
+                         Collectives& ranks, Machine& machine, const Provider& casts)
     : spec_(spec),
       layout_(layout),
       master_(master),
       ranks_(ranks),
       machine_(machine),
+      casts_(casts),
       is_sharded_(is_sharded(spec.sharding)),
       travels_(travelling(spec)),
       addresses_(layout.parameters().size()),
@@ -97,7 +98,7 @@ void WeightStore::cast_runs(std::size_t unit, std::byte* from, const Format& for
   const std::int64_t begin = layout_.units()[unit].all.begin;
   for (const Run& run : runs_[unit]) {
     const Range& range = layout_.parameter(run.parameter);
-    cast_array(machine_, from + (range.begin - begin) * bytes_of_format(format), format,
+    cast_array(machine_, casts_, from + (range.begin - begin) * bytes_of_format(format), format,
                addresses_[run.parameter], run.format, range.count());
   }
 }
@@ -113,7 +114,7 @@ void WeightStore::refresh() {
       continue;
     }
     const std::int64_t count = layout_.units()[u].all.count() / ranks_.size();
-    cast_array(machine_, own, master, shards_[u], travels_, count);
+    cast_array(machine_, casts_, own, master, shards_[u], travels_, count);
     own += count * bytes_of_format(master);
     if (host_.empty()) continue;
     host_[u].resize(static_cast<std::size_t>(count * bytes_of_format(travels_)));

@@ -22,7 +22,7 @@ class WeightStore {
  public:
   /// `master`: what this rank owns, range after range.
   WeightStore(const TrainingSpec& spec, const Layout& layout, std::byte* master, Collectives& ranks,
-              Machine& machine);
+              Machine& machine, const Provider& casts);
 
   /// Where the parameter lies while its unit is there.
   std::byte* address(std::size_t parameter) const { return addresses_[parameter]; }
@@ -48,6 +48,7 @@ class WeightStore {
   std::byte* master_;
   Collectives& ranks_;
   Machine& machine_;
+  const Provider& casts_;
   bool is_sharded_ = false, is_alias_ = false;
   Format travels_ = fp32;
   std::vector<std::byte*> addresses_;
