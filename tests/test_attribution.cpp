@@ -304,7 +304,7 @@ TEST(Attribution, RefusesWhatItCannotDo) {
 }
 
 TEST(LoggedSpec, IsWhatWasLogged) {
-  for (const std::string& policy : ready_policies()) {
+  for (const std::string& policy : own_policies()) {
     TrainingSpec s = tiny(policy);
     s.policy.dropout = 0.25;
     s.model.positions = Positions::rotary;

@@ -77,7 +77,7 @@ TEST_F(ProgramTrain, TheHashIsOfWhatIsTrained) {
 }
 
 TEST_F(ProgramTrain, EveryReadyPolicyTrains) {
-  for (const std::string& policy : train::ready_policies()) {
+  for (const std::string& policy : train::own_policies()) {
     const Ran ran =
         opbound("train tiny.toml --steps 2 --log " + policy + ".jsonl --policy " + policy);
     EXPECT_EQ(ran.code, 0) << policy << ": " << ran.err;

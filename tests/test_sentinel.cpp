@@ -194,7 +194,7 @@ TEST_F(SentinelTest, EveryPlantedFaultIsFoundAndItsPlaceIsRight) {
 
 TEST_F(SentinelTest, CleanRunsOfEveryPolicyRaiseNoAlarm) {
   Detection detection(quick_detection(folder_.string()));
-  for (const std::string& policy : train::ready_policies()) {
+  for (const std::string& policy : train::own_policies()) {
     const CleanRun c = detection.examine_clean(policy, 4);
     EXPECT_EQ(c.alarms, 0) << policy << ": " << c.first_alarm;
     EXPECT_EQ(c.steps, 4);

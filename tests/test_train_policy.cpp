@@ -40,11 +40,14 @@ std::string text_of(const OpRule& rule) {
 // ---- ready policies
 
 TEST(ReadyPolicies, AreThese) {
-  const std::vector<std::string> expected{"bf16",          "bf16-mlp32",    "emulated-a100",
-                                          "emulated-b200", "emulated-h100", "emulated-v100",
-                                          "fp16-scaled",   "fp32",          "fp32-reproducible",
-                                          "fp64",          "fp8",           "tf32"};
+  const std::vector<std::string> expected{
+      "bf16",          "bf16-fast",     "bf16-mlp32",  "emulated-a100", "emulated-b200",
+      "emulated-h100", "emulated-v100", "fp16-scaled", "fp32",          "fp32-reproducible",
+      "fp64",          "fp8",           "tf32"};
   EXPECT_EQ(ready_policies(), expected);
+  std::vector<std::string> own = expected;
+  std::erase(own, "bf16-fast");
+  EXPECT_EQ(own_policies(), own);
   for (const std::string& name : ready_policies()) EXPECT_EQ(read_policy(name).name, name);
 }
 
@@ -75,7 +78,7 @@ TEST(ReadyPolicies, SayInWhichFormats) {
        "fp32"},
       {"emulated-b200", bf16 + " blackwell", bf16 + " blackwell", bf16 + " blackwell", bf16,
        bf16_loss, "fp32"}};
-  EXPECT_EQ(all.size(), ready_policies().size());
+  EXPECT_EQ(all.size(), own_policies().size());
   for (const auto& row : all) {
     const Policy p = read_policy(row[0]);
     const std::array<std::pair<const char*, int>, 6> parts{{{"matmul", 0},
@@ -88,6 +91,24 @@ TEST(ReadyPolicies, SayInWhichFormats) {
       EXPECT_EQ(text_of(p.rule(parts[i].first, parts[i].second)), row[i + 1])
           << row[0] << " " << parts[i].first;
   }
+}
+
+/// For speed: in the same formats, of which attention's are what cuDNN's graphs have; casts are
+/// nobody's but by a rule that names them.
+TEST(ReadyPolicies, TheFastOneIsBf16ByOthers) {
+  const Policy fast = read_policy("bf16-fast"), own = read_policy("bf16");
+  const std::map<std::string, std::string> by{
+      {"matmul", "cublas"},   {"head", "cublas"},        {"mlp:matmul", "cublas"},
+      {"attention", "cudnn"}, {"cast", "fast"},          {"embedding", "fast"},
+      {"residual", "fast"},   {"layer_norm", "fast"},    {"mlp:gelu", "fast"},
+      {"adamw", "fast"},      {"cross_entropy", "fast"}, {"global_norm", "fast"},
+      {"clip", "fast"},       {"unscale", ""},           {"rms_norm", ""}};
+  for (const auto& [part, provider] : by) {
+    EXPECT_EQ(fast.rule(part, 0).provider, provider) << part;
+    EXPECT_EQ(fast.rule(part, 0).precision, own.rule(part, 0).precision) << part;
+    EXPECT_EQ(own.rule(part, 0).provider, "") << part;
+  }
+  EXPECT_EQ(fast.rule("attention", 0).variant, "online_exp2");
 }
 
 TEST(ReadyPolicies, SayWhatIsKept) {

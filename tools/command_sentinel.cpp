@@ -155,7 +155,7 @@ class Sentry {
 
   void judge_clean() {
     std::vector<std::string> policies = options_.policies;
-    if (policies.empty() && options_.faults.empty()) policies = train::ready_policies();
+    if (policies.empty() && options_.faults.empty()) policies = train::own_policies();
     if (!policies.empty() && options_.clean_steps > 0) print("\nclean runs\n");
     for (const std::string& policy : policies) {
       if (options_.clean_steps == 0 || InterruptNoted::has_come()) return;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "distributed/trace/device_sums.hpp"
 #include "distributed/trace/full_print.hpp"
 #include "distributed/trace/read_view.hpp"
 #include "distributed/trace/spectrum.hpp"
@@ -73,12 +74,23 @@ struct Tracer::State {
   std::vector<Piece> pieces;
   std::vector<std::uint64_t> keys;  ///< by parameter
   TraceStep step, last;
+  /// What is left to do once the next micro-batch computes: on a device the host waits then.
+  struct Sampled {
+    std::int64_t micro_batch;
+    train::Sample sample;
+  };
+  std::vector<Sampled> sampled;
+  bool is_written = true;  ///< `last` is in the file
+  std::vector<CallBits> last_bits;
+  std::unique_ptr<DeviceSums> sums_there;  ///< of what is owned, where that is on a device
   bool is_full = false, keeps_bits = false;
   std::vector<std::byte> weights_before, gradient;  ///< of a full step, whole
   std::vector<CallBits> bits;
   std::vector<TraceCall> calls;
 
   void open();
+  void write_last();
+  std::vector<SummedPart> owned_parts() const;
   std::vector<GradientSums> own_sums() const;
   std::vector<GradientSums> all_sums() const;
   std::vector<std::byte> whole(const std::byte* array, Element e) const {
@@ -117,23 +129,32 @@ void Tracer::State::open() {
     throw InputError(options.file.string(), "rank 0 could not make the trace", "a new file");
 }
 
-/// By piece; of those that are not owned here: nothing.
-std::vector<GradientSums> Tracer::State::own_sums() const {
-  const Element e = gradient_element();
-  const std::vector<std::byte> own =
-      train::owned_array(run->machine, run->owned, e, run->arrays.gradient);
-  std::vector<GradientSums> sums(pieces.size());
+/// Pieces that are owned here, each with its place in the array of what is owned; empty ones stand
+/// for the others.
+std::vector<SummedPart> Tracer::State::owned_parts() const {
+  std::vector<SummedPart> parts(pieces.size());
   std::int64_t at = 0;
   for (const Range& r : run->owned) {
     for (std::size_t i = 0; i < pieces.size(); ++i) {
-      const Piece& piece = pieces[i];
-      if (piece.range.begin < r.begin || piece.range.end > r.end) continue;
-      const std::int64_t first = piece.range.begin - run->layout.parameter(piece.parameter).begin;
-      sums[i] = sums_of(keys[piece.parameter], first, piece.range.count(), e,
-                        own.data() + (at + piece.range.begin - r.begin) * bytes_of(e));
+      const auto& [parameter, range] = pieces[i];
+      if (range.begin < r.begin || range.end > r.end) continue;
+      parts[i] = {keys[parameter], range.begin - run->layout.parameter(parameter).begin,
+                  range.count(), at + range.begin - r.begin};
     }
     at += r.count();
   }
+  return parts;
+}
+
+/// By piece; of those that are not owned here: nothing.
+std::vector<GradientSums> Tracer::State::own_sums() const {
+  if (sums_there != nullptr) return sums_there->of(run->arrays.gradient, run->machine.stream());
+  const Element e = gradient_element();
+  const std::vector<std::byte> own =
+      train::owned_array(run->machine, run->owned, e, run->arrays.gradient);
+  std::vector<GradientSums> sums;
+  for (const SummedPart& p : owned_parts())
+    sums.push_back(sums_of(p.key, p.first, p.count, e, own.data() + p.offset * bytes_of(e)));
   return sums;
 }
 
@@ -198,7 +219,13 @@ std::uint64_t Tracer::State::over_ranks(std::uint64_t own) const {
 }
 
 Tracer::Tracer(TracerOptions options) : state_(std::make_unique<State>(std::move(options))) {}
-Tracer::~Tracer() = default;
+
+Tracer::~Tracer() {
+  try {
+    state_->write_last();
+  } catch (const std::exception&) {  // whoever ends a run as planned calls settle()
+  }
+}
 
 void Tracer::go_on(bool resumes) { state_->options.goes_on = resumes; }
 
@@ -207,6 +234,7 @@ const TraceStep& Tracer::last() const { return state_->last; }
 const std::vector<TraceParameter>& Tracer::parameters() const { return state_->parameters; }
 
 void Tracer::note(const TraceEvent& event) {
+  state_->write_last();
   if (state_->file) state_->file->write(event);
 }
 
@@ -216,11 +244,14 @@ void Tracer::begin(const RunView& run) {
   s.parameters = parameters_of(run.layout);
   s.pieces = pieces_of(run.layout);
   for (const TraceParameter& p : s.parameters) s.keys.push_back(sketch_key(p.name));
+  if (run.machine.stream() != nullptr && s.gradient_element() == Element::fp32)
+    s.sums_there = device_sums(s.owned_parts());
   s.open();
 }
 
 void Tracer::begin_step(std::int64_t step) {
   State& s = *state_;
+  if (s.last.step >= step) s.write_last();  // the run went back
   if (s.file && s.file->last_step() >= step) s.file->drop_from(step);
   s.step = {};
   s.step.step = step;
@@ -231,13 +262,22 @@ void Tracer::begin_step(std::int64_t step) {
 }
 
 void Tracer::sample(std::int64_t, std::int64_t micro_batch, train::Sample& sample) {
+  state_->sampled.push_back({micro_batch, sample});
+}
+
+/// The micro-batch was started: what it computed with, and the step before.
+void Tracer::gradient(std::int64_t, std::int64_t, std::byte*) {
   State& s = *state_;
   const Shape shape{s.run->spec.sequences, s.run->spec.model.context};
   Tensor tokens(Element::int64, shape), targets(Element::int64, shape);
-  s.run->sampler.fill(sample.step, sample.micro_batch, tokens.view(), targets.view());
-  s.step.sample_hash += element_hash(2 * micro_batch, hash_of(tokens)) +
-                        element_hash(2 * micro_batch + 1, hash_of(targets));
-  s.step.random_hash += element_hash(micro_batch, sample.random_key);
+  for (const auto& [micro_batch, sample] : s.sampled) {
+    s.run->sampler.fill(sample.step, sample.micro_batch, tokens.view(), targets.view());
+    s.step.sample_hash += element_hash(2 * micro_batch, hash_of(tokens)) +
+                          element_hash(2 * micro_batch + 1, hash_of(targets));
+    s.step.random_hash += element_hash(micro_batch, sample.random_key);
+  }
+  s.sampled.clear();
+  s.write_last();
 }
 
 bool Tracer::sees_calls(std::int64_t, std::int64_t) { return state_->keeps_bits; }
@@ -323,12 +363,20 @@ void Tracer::updated(const train::StepResult& result) {
   if (s.is_full) s.finish_full();
   const std::int64_t every = s.options.prompts_every;
   if (every > 0 && s.step.step % every == every - 1) s.ask_prompts();
-  if (s.file) {
-    if (!s.calls.empty()) s.file->write_calls(s.calls);
-    s.calls.clear();
-    s.file->write(s.step, s.bits);
-  }
   s.last = s.step;
+  s.last_bits = std::move(s.bits);
+  s.is_written = false;
+}
+
+void Tracer::settle() { state_->write_last(); }
+
+void Tracer::State::write_last() {
+  if (is_written) return;
+  is_written = true;
+  if (!file) return;
+  if (!calls.empty()) file->write_calls(calls);
+  calls.clear();
+  file->write(last, last_bits);
 }
 
 }  // namespace opbound::trace

@@ -55,8 +55,10 @@ class Tracer final : public train::Observer {
                    const Call& call) override;
   void after_call(const train::CallPlace& place, const train::Step& step,
                   const Call& call) override;
+  void gradient(std::int64_t step, std::int64_t micro_batch, std::byte* flat) override;
   void reduced(std::int64_t step) override;
   void updated(const train::StepResult& result) override;
+  void settle() override;
 
   /// The step that was finished last, on every rank.
   const TraceStep& last() const;

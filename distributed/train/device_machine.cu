@@ -1,6 +1,7 @@
 // A training run's memory and calls on a CUDA device. Plain cudaMalloc only.
 #include <cuda_runtime.h>
 
+#include <map>
 #include <vector>
 
 #include "distributed/train/machine.hpp"
@@ -15,6 +16,8 @@ class DeviceMachine final : public Machine {
     own_->select_device();
   }
   ~DeviceMachine() override {
+    for (const auto& [key, graph] : graphs_)
+      if (graph.ready != nullptr) cudaGraphExecDestroy(graph.ready);
     for (cudaEvent_t mark : marks_) cudaEventDestroy(mark);
     for (void* block : blocks_) cudaFree(block);  // a broken device was told before
   }
@@ -52,6 +55,17 @@ class DeviceMachine final : public Machine {
     provider.run_on_device(op, call);
   }
   void wait() override { OPBOUND_CUDA_CHECK(cudaStreamSynchronize(own_stream())); }
+  /// The first time as it is: plug-ins choose and load their kernels then.
+  void replay(std::uint64_t key, const std::function<void()>& start) override {
+    Graph& graph = graphs_[key];
+    if (!graph.was_started) {
+      start();
+      graph.was_started = true;
+      return;
+    }
+    if (graph.ready == nullptr) graph.ready = captured(start);
+    OPBOUND_CUDA_CHECK(cudaGraphLaunch(graph.ready, own_stream()));
+  }
   std::size_t mark() override {
     marks_.push_back(nullptr);
     OPBOUND_CUDA_CHECK(cudaEventCreate(&marks_.back()));
@@ -80,6 +94,29 @@ class DeviceMachine final : public Machine {
         cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, own_stream()));
   }
 
+  struct Graph {
+    bool was_started = false;
+    cudaGraphExec_t ready = nullptr;
+  };
+
+  static cudaGraphExec_t captured(const std::function<void()>& start) {
+    cudaGraph_t graph = nullptr;
+    OPBOUND_CUDA_CHECK(cudaStreamBeginCapture(own_stream(), cudaStreamCaptureModeRelaxed));
+    try {
+      start();
+    } catch (...) {
+      cudaStreamEndCapture(own_stream(), &graph);  // what was thrown says more
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      throw;
+    }
+    OPBOUND_CUDA_CHECK(cudaStreamEndCapture(own_stream(), &graph));
+    cudaGraphExec_t ready = nullptr;
+    const cudaError_t status = cudaGraphInstantiate(&ready, graph, 0);
+    cudaGraphDestroy(graph);
+    OPBOUND_CUDA_CHECK(status);
+    return ready;
+  }
+
   /// One for all plug-ins, whose work is in one order. What it was before stays: it may be in use.
   void* workspace(std::int64_t bytes) {
     if (bytes > workspace_bytes_) {
@@ -93,6 +130,7 @@ class DeviceMachine final : public Machine {
   int index_;
   std::vector<void*> blocks_;
   std::vector<cudaEvent_t> marks_;
+  std::map<std::uint64_t, Graph> graphs_;
   void* workspace_ = nullptr;
   std::int64_t workspace_bytes_ = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -33,6 +34,10 @@ class Machine {
   /// Started, in order; the views hold this machine's addresses.
   virtual void run(const Provider& provider, const Op& op, const Call& call) = 0;
   virtual void wait() = 0;
+
+  /// What `start` starts, which is the same each time with the same key: a machine that has a way
+  /// to starts all of it at once from the third time on.
+  virtual void replay(std::uint64_t /*key*/, const std::function<void()>& start) { start(); }
 
   /// A moment between what was started before and what is started next; how long it is from one to
   /// a later one, once what lies between is done, which this waits for.

@@ -96,6 +96,8 @@ class Observer {
   /// All were told of `updated`. Weights that are changed in `run.arrays.master` are what the next
   /// step reads.
   virtual void between_steps(std::int64_t /*step*/) {}
+  /// What was told has to be where it is kept: a checkpoint is written, or the run is over.
+  virtual void settle() {}
 };
 
 }  // namespace opbound::train

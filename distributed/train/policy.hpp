@@ -80,6 +80,8 @@ Policy read_policy(const std::string& name_or_file);
 
 /// The names of the ready ones.
 std::vector<std::string> ready_policies();
+/// Those of them that need no plug-in: they compute everywhere.
+std::vector<std::string> own_policies();
 
 /// Throws InputError, saying `where`, if the policy does not go with the model: a layer that it
 /// does not have, a variant of another activation.

@@ -262,4 +262,15 @@ std::vector<std::string> ready_policies() {
   return names;
 }
 
+std::vector<std::string> own_policies() {
+  std::vector<std::string> names = ready_policies();
+  std::erase_if(names, [](const std::string& name) {
+    const Policy policy = read_policy(name);
+    return std::any_of(policy.rules.begin(), policy.rules.end(), [](const OpRuleChange& rule) {
+      return rule.provider.value_or("own") != "own";
+    });
+  });
+  return names;
+}
+
 }  // namespace opbound::train

@@ -71,7 +71,8 @@ class Program {
   /// Called before the first of a row of calls of one layer.
   using Enter = std::function<void(int layer)>;
 
-  /// Starts all calls in order. `random_key` is what dropout's bits hang on, beside the place of
+  /// Starts all calls in order; at once where nobody looks on and they are the same as before.
+  /// `random_key` is what dropout's bits hang on, beside the place of
   /// the call in the tape.
   void run(std::uint64_t random_key, const Enter& enter = {}, CallWatch* watch = nullptr);
 
@@ -84,6 +85,10 @@ class Program {
   std::int64_t arena_bytes() const { return arena_bytes_; }
 
  private:
+  void start(std::uint64_t random_key, const Enter& enter, CallWatch* watch);
+  /// Does each run start the same calls?
+  bool is_same_each_time() const;
+
   struct Bound {
     const Step* step;
     const Provider* provider;
@@ -96,6 +101,8 @@ class Program {
   std::vector<TensorView*> gradients_;   ///< of the calls
   std::byte* gradients_base_ = nullptr;  ///< where they were last moved to
   std::int64_t arena_bytes_ = 0;
+  std::uint64_t key_ = 0;      ///< of the calls as they are, for the machine to tell them by
+  bool has_settings_ = false;  ///< set() was called: attributes change
 };
 
 }  // namespace opbound::train

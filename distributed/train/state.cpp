@@ -221,8 +221,9 @@ void Trainer::State::start(std::int64_t micro_batch, std::byte* gradients) {
   machine->write(targets, next.bytes().data(), static_cast<std::int64_t>(next.bytes().size()));
   program->move_gradients(gradients);
   Fan watch(observers, CallPlace{step, micro_batch, Phase::model, 0});
-  program->run(
-      sample.random_key, [this](int layer) { weights.enter(layer); }, watch.pointer());
+  Program::Enter enter;
+  if (is_sharded(spec.sharding)) enter = [this](int layer) { weights.enter(layer); };
+  program->run(sample.random_key, enter, watch.pointer());
   for (Observer* o : observers) o->gradient(step, micro_batch, gradients);
 }
 

@@ -39,6 +39,7 @@ std::string difference(const nlohmann::json& a, const nlohmann::json& b) {
 
 void Trainer::save(const std::filesystem::path& folder) {
   State& s = *state_;
+  for (Observer* o : s.observers) o->settle();
   Checkpoint checkpoint;
   checkpoint.step = s.step;
   const std::array<std::byte*, 3> arrays{s.arrays.master, s.arrays.m, s.arrays.v};
@@ -285,6 +286,7 @@ TrainResult train(const TrainingSpec& spec, const TrainOptions& options) {
     if (spec.checkpoint_every > 0 && trainer.steps_done() % spec.checkpoint_every == 0) save();
   }
   save();
+  for (Observer* o : options.observers) o->settle();
   std::vector<Tensor> weights = trainer.weights();
   if (!options.save_weights.empty() && trainer.facts().rank == 0)
     save_weights(spec, weights, options.save_weights);

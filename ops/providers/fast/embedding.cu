@@ -1,5 +1,6 @@
 // Rows of a table, and the gradient of the table: tokens sorted by their row, in the order in which
 // they came, so that a row's sum is always the same one.
+#include <algorithm>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "ops/providers/fast/numbers.cuh"
@@ -47,15 +48,19 @@ __device__ int lower_bound(const unsigned* keys, int count, unsigned key) {
   return low;
 }
 
+/// A block for each row, a thread for each column: a row that many tokens have takes as long as it
+/// has tokens.
+constexpr int most_columns = 1024;
+
 template <class X>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(most_columns)
     add_rows(const unsigned* keys, const int* places, int tokens, const X* dy, std::int64_t vocab,
              std::int64_t width, Vector dtable) {
-  constexpr int ahead = 8;  // loads under way at the same time; the sum stays in turn
+  constexpr int ahead = 16;  // loads under way at the same time; the sum stays in turn
   for (std::int64_t row = blockIdx.x; row < vocab; row += gridDim.x) {
     const int begin = lower_bound(keys, tokens, static_cast<unsigned>(row));
     const int end = lower_bound(keys, tokens, static_cast<unsigned>(row) + 1);
-    for (std::int64_t j = threadIdx.x; j < width; j += threads) {
+    for (std::int64_t j = threadIdx.x; j < width; j += blockDim.x) {
       float sum = 0;
       int i = begin;
       for (; i + ahead <= end; i += ahead) {
@@ -127,8 +132,10 @@ void backward(const Call& c) {
                                                    sorted_keys, places, sorted_places, s.tokens, 0,
                                                    s.bits, stream_of(c)));
   }
+  const auto columns =
+      static_cast<unsigned>(std::min<std::int64_t>((dtable.size[1] + 31) / 32 * 32, most_columns));
   with_type(dy.element, [&](auto type) {
-    add_rows<<<blocks_for(dtable.size[0], 1), threads, 0, stream_of(c)>>>(
+    add_rows<<<blocks_for(dtable.size[0], 1), columns, 0, stream_of(c)>>>(
         sorted_keys, sorted_places, s.tokens, static_cast<const decltype(type)*>(dy.data),
         dtable.size[0], dtable.size[1], vector_of(dtable));
   });
