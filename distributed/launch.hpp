@@ -20,6 +20,9 @@ struct Launched {
 /// for half of a launcher's variables where no other launcher's are whole.
 std::optional<Launched> launched();
 
+/// As `launched` says it; 0 where no launcher does.
+std::int32_t own_rank();
+
 /// Seconds for which a training run's ranks wait for one that does not go on: OPBOUND_TIMEOUT, or
 /// 600. Throws InputError for anything but a number from 1e-3 to 1e6.
 double patience();

@@ -10,11 +10,6 @@
 namespace opbound {
 namespace {
 
-std::int32_t own_rank() {
-  const std::optional<Launched> rank = launched();
-  return rank ? rank->rank : 0;
-}
-
 std::string file_of_rank(const std::filesystem::path& file, std::int32_t rank) {
   if (rank == 0) return file.string();
   std::filesystem::path own = file;
