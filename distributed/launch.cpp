@@ -78,6 +78,11 @@ std::optional<Launched> launched() {
   return std::nullopt;
 }
 
+std::int32_t own_rank() {
+  const std::optional<Launched> rank = launched();
+  return rank ? rank->rank : 0;
+}
+
 double patience() {
   constexpr const char* name = "OPBOUND_TIMEOUT";
   if (!is_set(name)) return default_patience;

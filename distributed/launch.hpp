@@ -20,11 +20,8 @@ struct Launched {
 /// for half of a launcher's variables where no other launcher's are whole.
 std::optional<Launched> launched();
 
-/// The rank of this process; 0 where no launcher says one.
-inline std::int32_t own_rank() {
-  const std::optional<Launched> rank = launched();
-  return rank ? rank->rank : 0;
-}
+/// As `launched` says it; 0 where no launcher does.
+std::int32_t own_rank();
 
 /// Seconds for which a training run's ranks wait for one that does not go on: OPBOUND_TIMEOUT, or
 /// 600. Throws InputError for anything but a number from 1e-3 to 1e6.

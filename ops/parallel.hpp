@@ -7,12 +7,28 @@
 #include <exception>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace opbound {
 
 /// Threads of every job, however small; 0: as many as it deserves. For tests, while nothing runs.
 inline std::atomic<std::int64_t> forced_threads{0};
+
+/// While one lives, this thread's jobs stay on it: it is one of several that share the cores.
+class OneThread {
+ public:
+  OneThread() : before_(std::exchange(holds_, true)) {}
+  ~OneThread() { holds_ = before_; }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+  static bool holds() { return holds_; }
+
+ private:
+  static inline thread_local bool holds_ = false;
+  bool before_;
+};
 
 /// Calls work(turn), turn in [0, turns), each on a thread of its own, the first on this one, and
 /// returns when all that have begun are done. Threads are kept for the next job. A turn that has
@@ -31,7 +47,7 @@ void parallel_for(std::int64_t count, std::int64_t work, F action) {
   const std::int64_t forced = forced_threads;
   const std::int64_t deserved = std::min(cores, 1 + count * work / worth_a_thread);
   const std::int64_t threads = std::min(forced > 0 ? forced : deserved, count);
-  if (threads <= 1) {
+  if (threads <= 1 || OneThread::holds()) {
     for (std::int64_t i = 0; i < count; ++i) action(i);
     return;
   }

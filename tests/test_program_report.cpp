@@ -51,7 +51,7 @@ TEST_F(ProgramReport, OfAPairOfRunsWithAllThatThereIs) {
   EXPECT_EQ(page_mistakes(page), Lines());
   EXPECT_EQ(faint_colours(page), Lines());
   EXPECT_TRUE(contains(row_of(page, "fingerprint cosine"), "no limit"));
-  EXPECT_TRUE(contains(row_of(page, "fingerprint distance of each parameter"), "--twin"));
+  EXPECT_TRUE(contains(row_of(page, "fingerprint distance of each parameter"), "--twins"));
   EXPECT_TRUE(contains(row_of(page, "KL divergence after the prompts"), " nats"));
   EXPECT_TRUE(contains(row_of(page, "rolling deviation of the loss"), "times the limit"));
   EXPECT_TRUE(contains(row_of(page, "coefficient of variation of gradient norms"), "variation"));
@@ -74,11 +74,11 @@ TEST_F(ProgramReport, TwinsGiveThePairItsLimits) {
   const auto pair_of = [&](const std::string& policy) {
     const std::string steps = "--steps 6 --policy " + policy + " --trace ";
     train(steps + policy + "a.trace");
-    std::string twins;
+    std::string twins = " --twins";
     for (const char* i : {"1", "2", "3", "4"}) {
       const std::string file = policy + "t" + i + ".trace";
       train(steps + file + " --twin " + i);
-      if (i != std::string("4")) twins += " --twin " + file;
+      if (i != std::string("4")) twins += " " + file;
     }
     return std::pair(policy + "a.trace ", twins);
   };
@@ -89,7 +89,7 @@ TEST_F(ProgramReport, TwinsGiveThePairItsLimits) {
   // Two twins in bf16 give limits that no distance reaches: that is no pass.
   const std::string coarse = pair_of("bf16").first;
   const std::string idle =
-      row_of(report(coarse + "bf16t4.trace --twin bf16t1.trace --twin bf16t2.trace"), name);
+      row_of(report(coarse + "bf16t4.trace --twins bf16t1.trace bf16t2.trace"), name);
   EXPECT_TRUE(contains(idle, "at 6 no distance reaches the limit")) << idle;
   EXPECT_FALSE(contains(idle, "|pass|")) << idle;
   const std::string bad = report(fine + coarse + fine_twins);
@@ -171,7 +171,7 @@ TEST_F(ProgramReport, RefusesWhatItCannotTellOf) {
   EXPECT_TRUE(contains(refusal("report missing.jsonl"), "missing.jsonl"));
   train("--steps 1 --trace a.trace");
   EXPECT_TRUE(contains(refusal("report a.trace a.trace a.trace"), "a third trace"));
-  EXPECT_TRUE(contains(refusal("report a.trace --twin a.trace"), "1 traces to compare"));
+  EXPECT_TRUE(contains(refusal("report a.trace --twins a.trace"), "1 traces to compare"));
   EXPECT_TRUE(contains(refusal("report a.trace --html nowhere/page.html"), "cannot be written"));
 }
 

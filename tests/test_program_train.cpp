@@ -186,9 +186,17 @@ TEST_F(ProgramTrain, BadUseIsOneLine) {
   EXPECT_NE(refusal("train nano").find("expected opbound train "), std::string::npos);
   EXPECT_EQ(refusal("train tiny.toml --policy bf61").substr(0, 55),
             "opbound: --policy: unknown policy 'bf61' (bf16?), expec");
+  const std::string missing = refusal("train tiny.toml --policy mine.toml");
+  EXPECT_TRUE(missing.starts_with("opbound: --policy: no policy's file 'mine.toml', expected one "
+                                  "of bf16, ") &&
+              missing.ends_with(", or a file that exists, named with a '.' or '/'\n"))
+      << missing;
   put("policy.toml", "[[rule]]\nlayers = 7\nprecision = \"fp64\"\n");
   EXPECT_EQ(refusal("train tiny.toml --policy ./policy.toml"),
             "opbound: --policy: ./policy.toml:1: layer 7, expected a layer from 0 to 0 of model "
+            "tiny\n");
+  EXPECT_EQ(refusal("train tiny.toml --policy policy.toml"),
+            "opbound: --policy: policy.toml:1: layer 7, expected a layer from 0 to 0 of model "
             "tiny\n");
   refusal("train tiny.toml --steps 0");
   refusal("train tiny.toml --sharding zero3");

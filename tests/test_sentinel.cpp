@@ -10,10 +10,7 @@
 #include "distributed/trace/twin.hpp"
 #include "ops/provider.hpp"
 #include "reports/error.hpp"
-#include "reports/sqlite.hpp"
-#include "tests/program.hpp"
 #include "tests/temporary_folder.hpp"
-#include "tests/tiny_run.hpp"
 #include "tests/tiny_training.hpp"
 
 namespace opbound::trace {
@@ -184,6 +181,11 @@ DetectionOptions quick_detection(const std::string& folder) {
 TEST_F(SentinelTest, EveryPlantedFaultIsFoundAndItsPlaceIsRight) {
   Detection detection(quick_detection(folder_.string()));
   EXPECT_GE(planted_faults().size(), 16U);
+  std::vector<const PlantedFault*> all;
+  for (const PlantedFault& fault : planted_faults()) all.push_back(&fault);
+  EXPECT_GE(detection.missing_references(all), 3 * 3);
+  detection.train_references(all);
+  EXPECT_EQ(detection.missing_references(all), 0);
   for (const PlantedFault& fault : planted_faults()) {
     const Detected d = detection.examine(fault);
     EXPECT_TRUE(d.step_check || d.audit) << fault.name;
@@ -290,82 +292,6 @@ TEST_F(BreakerTest, AFaultThatLastsStopsTheRun) {
   EXPECT_TRUE(stopped(1, OnAlarm::roll_back).starts_with("stopped, no safe checkpoint"));
   EXPECT_TRUE(stopped(4, OnAlarm::stop).starts_with("stopped: step 4: tokens"));
   EXPECT_EQ(stopped(6, OnAlarm::note), "");
-}
-
-// ---- as a user runs it
-
-class ProgramTrace : public Program {
- protected:
-  const std::string train_ =
-      "train " OPBOUND_SOURCE_DIR "/suites/training/nano.toml --steps 3 --no-report --quiet ";
-};
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
-TEST_F(ProgramTrace, TwoRunsThatComputeTheSameAgreeInEveryBit) {
-  EXPECT_EQ(opbound(train_ + "--trace a.trace").code, 0);
-  EXPECT_EQ(opbound(train_ + "--trace b.trace --against a.trace").code, 0);
-  const Ran same = opbound("trace diff a.trace b.trace");
-  EXPECT_EQ(same.code, 0) << same.out << same.err;
-  EXPECT_TRUE(has(same.out, "every bit has to agree\nno alarm")) << same.out;
-  EXPECT_TRUE(has(same.out, "verdict: within, every bit of 3 steps agrees")) << same.out;
-  const Ran shown = opbound("trace show a.trace");
-  EXPECT_EQ(shown.code, 0);
-  EXPECT_TRUE(has(shown.out, "3 steps")) << shown.out;
-  EXPECT_EQ(opbound(train_ + "--policy bf16 --trace c.trace").code, 0);
-  const Ran other = opbound("trace diff a.trace c.trace");
-  EXPECT_EQ(other.code, 0);
-  EXPECT_TRUE(has(other.out, "policy.name fp32-reproducible / bf16")) << other.out;
-  EXPECT_TRUE(has(other.out, "limits: this pair has none without --twins")) << other.out;
-  EXPECT_TRUE(has(other.out, "verdict: undecided")) << other.out;
-}
-
-TEST_F(ProgramTrace, LossesHaveLimitsByTwinsToo) {
-  const std::string fine = train_ + "--policy fp32 --trace-bits 1 --trace ";
-  EXPECT_EQ(opbound(fine + "a.trace").code, 0);
-  for (const char* seed : {"1", "2", "3", "4"})
-    EXPECT_EQ(opbound(fine + "t" + seed + ".trace --twin " + seed).code, 0);
-  const std::string diff = "trace diff a.trace t4.trace --twins t1.trace t2.trace t3.trace";
-  const Ran clean = opbound(diff);
-  EXPECT_EQ(clean.code, 0) << clean.out;
-  EXPECT_TRUE(has(clean.out, "verdict: within\n")) << clean.out;
-  const auto change = [&](const char* sql) {
-    sqlite::Database(path("t4.trace"), false, 1000, "a trace").execute(sql);
-  };
-  change("UPDATE step SET loss = loss + 1 WHERE step = 2");
-  const Ran off = opbound(diff);
-  EXPECT_EQ(off.code, 1) << off.out;
-  EXPECT_TRUE(has(off.out, "ALARM at step 2, 1 of 3 steps: the loss by 1, limit ")) << off.out;
-  EXPECT_TRUE(has(off.out, "verdict: exceeds\n")) << off.out;
-  change("UPDATE bits SET phase = 7 WHERE phase = 2");
-  EXPECT_TRUE(has(refusal("trace diff a.trace t4.trace"), "t4.trace: a call of phase 7"));
-}
-
-TEST_F(ProgramTrace, WhatIsWrongIsToldInOneLine) {
-  EXPECT_EQ(opbound(train_ + "--trace a.trace").code, 0);
-  EXPECT_TRUE(has(refusal(train_ + "--trace a.trace"), "a.trace: there is a file already"));
-  EXPECT_TRUE(has(refusal("trace show none.trace"), "none.trace: no such file"));
-  EXPECT_TRUE(has(refusal("trace diff a.trace none.trace"), "none.trace: no such file"));
-  EXPECT_TRUE(has(refusal("trace diff a.trace a.trace --twins a.trace"), "at least 2 traces"));
-  EXPECT_TRUE(has(refusal(train_ + "--against none.trace"), "none.trace: no such file"));
-  EXPECT_TRUE(has(refusal(train_ + "--on-alarm stop"), "nothing raises alarms"));
-  EXPECT_TRUE(has(refusal(train_ + "--sentinel --on-alarm roll-back"), "without checkpoints"));
-  EXPECT_TRUE(has(refusal(train_ + "--watch-norms"), "nothing watches"));
-  EXPECT_TRUE(has(refusal(train_ + "--trace-prompts 2"), "nothing keeps or compares"));
-  EXPECT_TRUE(has(refusal(train_ + "--weights w --evaluate bf16 --sentinel"), "--evaluate"));
-  EXPECT_TRUE(has(refusal("sentinel"), "no run"));
-  EXPECT_TRUE(
-      has(refusal("sentinel " OPBOUND_SOURCE_DIR "/suites/training/nano.toml --fault truncate"),
-          "'truncate'"));
-  EXPECT_TRUE(has(refusal("sentinel " OPBOUND_SOURCE_DIR
-                          "/suites/training/nano.toml --policy bf61 --out o.jsonl"),
-                  "bf61"));
-  EXPECT_FALSE(std::filesystem::exists(path("o.jsonl")));
-  put("text.txt", tiny_text());
-  put("tiny.toml", tiny_run("policy = \"fp32\"\nsteps = 2"));
-  EXPECT_TRUE(has(refusal("sentinel tiny.toml"), "tiny.toml: faults cannot be planted"));
 }
 
 }  // namespace

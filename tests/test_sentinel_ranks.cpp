@@ -282,8 +282,10 @@ TEST_F(SentinelRanks, AReferenceWithoutALimitIsRefused) {
   EXPECT_TRUE(names(notes, "the reference has 3 of 5 steps: the others are not compared with it"));
   EXPECT_EQ(
       watch(tiny_training("bf16"), notes),
-      "reference: a run that need not give this run's bits, and no twins for limits, expected "
-      "--twins, or a reference of the same spec, text, version and ranks");
+      "reference: a run that need not give this run's bits (policy.name fp32 / bf16, "
+      "policy.rules.0.precision fp32 / bf16:fp32:bf16, policy.rules.1.op - / cross_entropy, and 1 "
+      "more), and no twins for limits, expected --twins, or a reference of the same spec, text, "
+      "version and ranks");
 }
 
 }  // namespace

@@ -139,6 +139,17 @@ TEST(ReadyPolicies, AnUnknownOneIsRefusedWithTheNearest) {
   }
 }
 
+TEST(ReadyPolicies, AWordWithADotIsAFile) {
+  try {
+    read_policy("bf16.toml");
+    FAIL();
+  } catch (const InputError& e) {
+    const std::string message = e.what();
+    EXPECT_TRUE(message.starts_with("no policy's file 'bf16.toml', expected one of bf16,"))
+        << message;
+  }
+}
+
 // ---- rules
 
 TEST_F(PolicyTest, WithoutAFileEverythingIsFp32) {

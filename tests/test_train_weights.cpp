@@ -200,9 +200,14 @@ TEST_F(TrainWeights, FilesThatAreNone) {
     }
     return std::string();
   };
-  EXPECT_EQ(line(), file_ + ": no such file, expected a file that exists");
+  const std::string expected =
+      ", expected a .safetensors file of parameters under GPT-2's names, a checkpoint, or a folder "
+      "of them";
+  EXPECT_EQ(line(), file_ + ": no weights (no such file)" + expected);
   put("w.safetensors", "not one");
-  EXPECT_NE(line(), "");
+  EXPECT_EQ(line(), file_ + ": no weights (ends at byte 7)" + expected);
+  put("w.safetensors", "a file of something else");
+  EXPECT_EQ(line(), file_ + ": no weights (a header of 8007511653763915873 bytes)" + expected);
   EXPECT_THROW(write_weights(path("none/w.safetensors"), tiny(), weights_of(tiny())), InputError);
 }
 

@@ -43,10 +43,10 @@ void add_simulation_options(CLI::App& command, CollectiveOptions& options) {
   CLI::Option* dead_rank =
       command.add_option("--dead-rank", options.ranks.dead_rank, "This rank dies")
           ->type_name("RANK")
-          ->check(CLI::NonNegativeNumber);
+          ->check(CLI::Range(0, 1 << 30));
   command.add_option("--dead-round", options.ranks.dead_round, "Before this round of its schedule")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1 << 30))
       ->needs(dead_rank);
   command
       .add_option("--unwaited", options.ranks.unwaited,

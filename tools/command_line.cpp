@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -23,9 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<bool> interrupted = false;  // set on any thread, read by all workers
+static_assert(decltype(interrupted)::is_always_lock_free, "what a signal handler may set");
 
-extern "C" void note_interrupt(int) { interrupted = 1; }
+extern "C" void note_interrupt(int) { interrupted = true; }
 
 /// Stands for a device that is not here.
 class Absent : public Provider {
@@ -271,7 +273,7 @@ std::function<std::string(const std::string&)> seed_number() {
 }
 
 InterruptNoted::InterruptNoted() {
-  interrupted = 0;
+  interrupted = false;
   struct sigaction action {};
   action.sa_handler = note_interrupt;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -291,7 +293,7 @@ InterruptNoted::~InterruptNoted() {
   }
 }
 
-bool InterruptNoted::has_come() { return interrupted != 0; }
+bool InterruptNoted::has_come() { return interrupted; }
 
 int tell(const std::vector<Record>& records, bool quiet) {
   const Summary summary = summary_of(records);

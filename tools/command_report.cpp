@@ -75,10 +75,10 @@ void add_report(CLI::App& program, Action& chosen) {
       ->type_name("FILE")
       ->required();
   command
-      ->add_option("--twin", o->twins,
-                   "A trace of a twin of the first run, at least 2: gives the pair its limits")
-      ->type_name("TRACE")
-      ->allow_extra_args(false);
+      ->add_option("--twins", o->twins,
+                   "Twins of the first run, at least 2 traces, after the files: give the pair its "
+                   "limits")
+      ->type_name("FILE.trace");
   command
       ->add_option("--html", o->html, "The page, in one file; without it and --pdf it is printed")
       ->type_name("FILE.html");

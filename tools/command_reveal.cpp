@@ -231,7 +231,7 @@ void add_reveal(CLI::App& program, Action& chosen) {
       ->check(between(1e-3, 1e6))
       ->capture_default_str();
   command->add_option("--probes", o->probes, "Give up after so many runs of the kernel")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   command->add_option("--out", o->out, "Write what is found to this new file, for check --order")
       ->type_name("FILE.json");

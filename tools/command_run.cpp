@@ -311,7 +311,7 @@ void add_run(CLI::App& program, Action& chosen) {
                     "Look for the order in which another kernel adds, as `opbound reveal` does, "
                     "and bound that order");
   command->add_option("--probes", options->probes, "With so many runs of it for one case at most")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   command
       ->add_option(

@@ -5,14 +5,18 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
 
 #include "distributed/trace/detection.hpp"
+#include "distributed/trace/jobs.hpp"
 #include "generated/version.hpp"
 #include "reports/error.hpp"
 #include "reports/history.hpp"
+#include "reports/progress.hpp"
 #include "reports/scratch_folder.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
@@ -20,14 +24,13 @@
 namespace opbound {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace trace;  // the command is of that alone
 
 struct Options {
   std::string file, out;
   std::vector<std::string> faults, policies;
   std::int64_t first = 25, cap = 300, audit_every = 10, clean_steps = 100;
-  int twins = 3;
+  int twins = 3, workers = 0;
   double alpha = 1e-3;
   bool lists = false, is_quiet = false;
 };
@@ -78,10 +81,56 @@ void print_line(const Detected& d, std::string_view name) {
                     d.place.substr(0, 70)));
 }
 
+/// Steps of a clean run: one of emulated matrix units takes as long as ten others.
+std::int64_t clean_steps_of(const std::string& policy, std::int64_t steps) {
+  const bool is_slow = policy.starts_with("emulated") || policy == "tf32";
+  return is_slow ? (steps + 9) / 10 : steps;
+}
+
+std::string line_of(const CleanRun& c) {
+  const nlohmann::ordered_json j{{"schema", 1},
+                                 {"kind", "clean_training_run"},
+                                 {"commit", commit},
+                                 {"policy", c.policy},
+                                 {"steps", c.steps},
+                                 {"alarms", c.alarms},
+                                 {"first_alarm", c.first_alarm}};
+  return j.dump();
+}
+
+/// A bar for someone who watches; for everyone else a line for each run that begins.
+class SharedProgress {
+ public:
+  explicit SharedProgress(std::int64_t runs)
+      : bar_(static_cast<std::uint64_t>(runs), "opbound sentinel") {}
+
+  void begin(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    if (isatty(STDERR_FILENO) == 0) std::fprintf(stderr, "opbound: %s\n", what.c_str());
+    bar_.advance(0, what);
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    bar_.advance();
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    bar_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  Progress bar_;
+};
+
 class Sentry {
  public:
   /// Refuses what is wrong in the options before it opens a file or trains.
-  explicit Sentry(const Options& o) : options_(o) {
+  explicit Sentry(const Options& o)
+      : options_(o),
+        workers_(o.workers > 0
+                     ? o.workers
+                     : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))) {
     for (const std::string& name : o.faults) planted_fault(name);
     for (const std::string& name : o.policies) train::read_policy(name);
     DetectionOptions how;
@@ -94,14 +143,12 @@ class Sentry {
     how.twins = o.twins;
     how.alpha = o.alpha;
     how.audit_every = o.audit_every;
-    how.should_stop = [] { return InterruptNoted::has_come(); };
-    if (!o.is_quiet)
-      how.on_progress = [](const std::string& what) {
-        if (isatty(STDERR_FILENO) != 0)
-          std::fprintf(stderr, "\r\033[K%s", what.c_str());
-        else
-          std::fprintf(stderr, "opbound: %s\n", what.c_str());
-      };
+    how.workers = workers_;
+    how.should_stop = InterruptNoted::has_come;
+    how.on_progress = [this](const std::string& what) {
+      if (progress_) progress_->begin(what);
+    };
+    how.on_reference = [this] { end_run(); };
     detection_.emplace(std::move(how));
   }
 
@@ -111,17 +158,16 @@ class Sentry {
       if (options_.faults.empty() || std::find(options_.faults.begin(), options_.faults.end(),
                                                f.name) != options_.faults.end())
         faults.push_back(&f);
+    std::vector<Job> jobs;
+    add_faults(faults, jobs);
+    add_twins(faults, jobs);
+    add_clean(jobs);
+    if (!options_.is_quiet)
+      progress_.emplace(detection_->missing_references(faults) + std::ssize(jobs));
     print_head();
-    for (const PlantedFault* fault : faults) {
-      const Detected d = detection_->examine(*fault);
-      if (InterruptNoted::has_come()) return exit_interrupted;
-      tell(d, "planted_training_fault", fault->name);
-      found_ += d.is_found() ? 1 : 0;
-      right_ += d.is_place_right ? 1 : 0;
-      false_alarms_ += d.false_alarms;
-    }
-    judge_twins(faults);
-    judge_clean();
+    detection_->train_references(faults);
+    run_jobs(jobs, workers_, InterruptNoted::has_come);
+    clear_line();
     if (InterruptNoted::has_come()) return exit_interrupted;
     print(fmt::format("\nfound {} of {}, place right {} of {}, false alarms {}\n", found_,
                       faults.size(), right_, faults.size(), false_alarms_));
@@ -131,58 +177,84 @@ class Sentry {
   }
 
  private:
-  void tell(const Detected& d, const char* kind, std::string_view name) {
-    clear_line();
-    print_line(d, name);
-    if (writer_) writer_->write_line(line_of(d, kind));
+  void end_run() {
+    if (progress_) progress_->end();
   }
-  void clear_line() const {
-    if (!options_.is_quiet && isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+  void clear_line() {
+    if (progress_) progress_->clear();
+  }
+
+  /// A job that leaves a result, which is told of.
+  template <class Result>
+  void add(std::vector<Job>& jobs, std::function<Result()> run,
+           std::function<void(const Result&)> tell) {
+    const auto result = std::make_shared<Result>();
+    jobs.push_back({[result, run] { *result = run(); },
+                    [this, result, tell] {
+                      end_run();
+                      clear_line();
+                      tell(*result);
+                      std::fflush(stdout);
+                    }});
+  }
+
+  void add_faults(const std::vector<const PlantedFault*>& faults, std::vector<Job>& jobs) {
+    for (const PlantedFault* fault : faults)
+      add<Detected>(
+          jobs, [this, fault] { return detection_->examine(*fault); },
+          [this](const Detected& d) {
+            found_ += d.is_found() ? 1 : 0;
+            right_ += d.is_place_right ? 1 : 0;
+            false_alarms_ += d.false_alarms;
+            tell(d, "planted_training_fault", d.fault->name);
+          });
   }
 
   /// A further twin of each policy: nothing is wrong with it.
-  void judge_twins(const std::vector<const PlantedFault*>& faults) {
-    std::vector<std::string_view> done;
-    for (const PlantedFault* f : faults) {
-      if (InterruptNoted::has_come()) return;
-      if (std::find(done.begin(), done.end(), f->policy) != done.end()) continue;
-      done.push_back(f->policy);
-      Detected d = detection_->examine_twin(*f);
-      false_alarms_ += d.false_alarms + (d.fingerprint || d.audit || d.step_check ? 1 : 0);
-      tell(d, "clean_twin", "none: another twin");
-    }
+  void add_twins(const std::vector<const PlantedFault*>& faults, std::vector<Job>& jobs) {
+    std::set<std::string_view> done;
+    for (const PlantedFault* f : faults)
+      if (done.insert(f->policy).second)
+        add<Detected>(
+            jobs, [this, f] { return detection_->examine_twin(*f); },
+            [this](const Detected& d) {
+              false_alarms_ += d.false_alarms + (d.fingerprint || d.audit || d.step_check ? 1 : 0);
+              tell(d, "clean_twin", "none: another twin");
+            });
   }
 
-  void judge_clean() {
+  void add_clean(std::vector<Job>& jobs) {
     std::vector<std::string> policies = options_.policies;
     if (policies.empty() && options_.faults.empty()) policies = train::own_policies();
-    if (!policies.empty() && options_.clean_steps > 0) print("\nclean runs\n");
-    for (const std::string& policy : policies) {
-      if (options_.clean_steps == 0 || InterruptNoted::has_come()) return;
-      // A step of emulated matrix units takes as long as ten others.
-      const bool is_slow = policy.starts_with("emulated") || policy == "tf32";
-      const CleanRun c = detection_->examine_clean(
-          policy, is_slow ? (options_.clean_steps + 9) / 10 : options_.clean_steps);
-      clear_line();
-      print(fmt::format("{:<23}{} steps, {} alarms{}{}\n", c.policy, c.steps, c.alarms,
-                        c.alarms > 0 ? ": " : "", c.first_alarm));
-      false_alarms_ += c.alarms;
-      if (writer_)
-        writer_->write_line(nlohmann::ordered_json{
-            {"schema", 1},
-            {"kind", "clean_training_run"},
-            {"commit", commit},
-            {"policy", c.policy},
-            {"steps", c.steps},
-            {"alarms", c.alarms},
-            {"first_alarm",
-             c.first_alarm}}.dump());
-    }
+    if (options_.clean_steps == 0) return;
+    for (const std::string& policy : policies)
+      add<CleanRun>(
+          jobs,
+          [this, policy] {
+            return detection_->examine_clean(policy, clean_steps_of(policy, options_.clean_steps));
+          },
+          [this, is_first = policy == policies.front()](const CleanRun& c) {
+            if (is_first) print("\nclean runs\n");
+            tell(c);
+          });
+  }
+
+  void tell(const Detected& d, const char* kind, std::string_view name) {
+    print_line(d, name);
+    if (writer_) writer_->write_line(line_of(d, kind));
+  }
+  void tell(const CleanRun& c) {
+    print(fmt::format("{:<23}{} steps, {} alarms{}{}\n", c.policy, c.steps, c.alarms,
+                      c.alarms > 0 ? ": " : "", c.first_alarm));
+    false_alarms_ += c.alarms;
+    if (writer_) writer_->write_line(line_of(c));
   }
 
   const Options& options_;
+  const int workers_;
   ScratchFolder scratch_;
   std::optional<RecordWriter> writer_;
+  std::optional<SharedProgress> progress_;
   std::optional<Detection> detection_;
   const InterruptNoted interrupt_;
   std::int64_t found_ = 0, right_ = 0, false_alarms_ = 0;
@@ -222,13 +294,20 @@ void add_sentinel(CLI::App& program, Action& chosen) {
   command->add_option("--audit", o->audit_every, "Steps from one audit to the next")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
       ->capture_default_str();
-  command->add_option("--twins", o->twins, "Of each reference, for the limits")
+  command->add_option("--twins", o->twins, "How many each reference has, for the limits")
       ->check(CLI::Range(2, 64))
       ->capture_default_str();
   command->add_option("--alpha", o->alpha, "Probability of a false alarm of a run's comparisons")
-      ->check(CLI::Range(1e-9, 0.5))
+      ->type_name("SHARE")
+      ->check(between(1e-9, 0.5))
       ->capture_default_str();
   command->add_option("--out", o->out, "Append the results to this file")->type_name("FILE.jsonl");
+  command
+      ->add_option("--workers", o->workers,
+                   "Train so many runs at the same time; 0: one for each core. The records are the "
+                   "same")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
   command->add_flag("--quiet", o->is_quiet, "No progress");
   command->callback([o, &chosen] {
     chosen = [o] {

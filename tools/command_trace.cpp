@@ -9,6 +9,7 @@
 
 #include "distributed/trace/band.hpp"
 #include "reports/error.hpp"
+#include "reports/table.hpp"
 #include "reports/text.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
@@ -46,16 +47,27 @@ int show(const std::string& path) {
   print(fmt::format("{}: {}, {} on {}, {} parameters of {} elements, {} steps\n\n", path,
                     head.source, fmt::format("{} rank{}", head.ranks, head.ranks == 1 ? "" : "s"),
                     head.device, parameters.size(), elements, last + 1));
-  print("   step        loss   gradient norm   loss scale        lr  not finite\n");
+  Table table({{"step", true},
+               {"loss", true},
+               {"gradient norm", true},
+               {"loss scale", true},
+               {"lr", true},
+               {"not finite", true},
+               {""}});
   file.for_each_step([&](const TraceStep& s) {
     if (!is_shown(s.step, last)) return true;
     std::int64_t nonfinite = 0;
     for (const GradientSums& g : s.gradients) nonfinite += g.nonfinite;
-    print(fmt::format("{:>7}  {:>10.6g}  {:>14.6g}  {:>11.6g}  {:>8.3g}  {:>10}{}\n", s.step,
-                      s.loss, s.gradient_norm, s.loss_scale, s.lr, nonfinite,
-                      s.is_skipped ? "  skipped" : ""));
+    table.add_row({{std::to_string(s.step)},
+                   {fmt::format("{:.6g}", s.loss)},
+                   {fmt::format("{:.6g}", s.gradient_norm)},
+                   {fmt::format("{:.6g}", s.loss_scale)},
+                   {fmt::format("{:.3g}", s.lr)},
+                   {std::to_string(nonfinite)},
+                   {s.is_skipped ? "skipped" : ""}});
     return true;
   });
+  print(table.terminal(Terminal::of(1)));
   const std::vector<TraceEvent> events = file.events();
   if (!events.empty()) print("\n");
   for (const TraceEvent& e : events)
@@ -89,6 +101,7 @@ class Diff {
         a_(o.a, TraceFile::Open::read),
         b_(o.b, TraceFile::Open::read),
         heads_{a_.head(), b_.head()},
+        lengths_{a_.last_step() + 1, b_.last_step() + 1},
         parameters_(a_.parameters()) {
     if (!o.twins.empty()) band_.emplace(a_, o.twins, o.alpha);
     if (!band_ && must_agree_in_bits(heads_[0], heads_[1])) must_agree_ = true;
@@ -164,39 +177,48 @@ class Diff {
     else
       print("differ in (A / B):\n");
     for (const std::string& word : words) print("  " + word + "\n");
-    if (a_.last_step() != b_.last_step())
-      print(fmt::format("A's last step is {}, B's {}: {} steps are in both and compared\n",
-                        a_.last_step(), b_.last_step(), steps_));
+    if (!has_same_length())
+      print(fmt::format("{}: {} steps are in both and compared\n", lengths(), steps_));
+  }
+
+  bool has_same_length() const { return lengths_[0] == lengths_[1]; }
+  std::string lengths() const {
+    return fmt::format("A has {} steps, B {}", lengths_[0], lengths_[1]);
   }
 
   /// By layer: the root of the mean square distance of its parameters, and the worst of the limit.
   void print_table() {
     if (shown_.back().step != last_.step) shown_.push_back(last_);
     print("\nrelative distance of the gradients, root mean square over a layer's parameters" +
-          std::string(band_ ? ", and the largest share of its limit\n" : "\n") + "   step ");
+          std::string(band_ ? ", and the largest share of its limit\n" : "\n"));
     std::map<int, std::size_t> layers;
     for (const TraceParameter& p : parameters_) ++layers[p.layer];
-    for (const auto& [layer, count] : layers)
-      print(fmt::format("{:>{}}", layer < 0 ? "no layer" : fmt::format("layer {}", layer),
-                        band_ ? 20 : 10));
-    print("    1 - cosine\n");
-    for (const StepDistance& d : shown_) print_line(d, layers);
+    std::vector<Column> columns{{"step", true}};
+    for (const auto& [layer, count] : layers) {
+      columns.push_back({layer < 0 ? "no layer" : fmt::format("layer {}", layer), true});
+      if (band_) columns.push_back({"of limit", true});
+    }
+    columns.push_back({"1 - cosine", true});
+    Table table(std::move(columns));
+    for (const StepDistance& d : shown_) table.add_row(cells_of(d, layers));
+    print(table.terminal(Terminal::of(1)));
   }
 
-  void print_line(const StepDistance& d, const std::map<int, std::size_t>& layers) {
+  std::vector<Cell> cells_of(const StepDistance& d, const std::map<int, std::size_t>& layers) {
     std::map<int, LayerDistance> by_layer;
     for (std::size_t p = 0; p < parameters_.size(); ++p) {
       LayerDistance& l = by_layer[parameters_[p].layer];
       l.square += d.parameters[p] * d.parameters[p];
       if (band_) l.worst_ratio = std::max(l.worst_ratio, d.parameters[p] / band_->limit(d.step, p));
     }
-    print(fmt::format("{:>7} ", d.step));
+    std::vector<Cell> cells{{std::to_string(d.step)}};
     for (const auto& [layer, count] : layers) {
       const LayerDistance& l = by_layer[layer];
-      print(fmt::format("{:>10.2e}", std::sqrt(l.square / static_cast<double>(count))));
-      if (band_) print(fmt::format(" {:>8.2g} ", l.worst_ratio));
+      cells.push_back({fmt::format("{:.2e}", std::sqrt(l.square / static_cast<double>(count)))});
+      if (band_) cells.push_back({fmt::format("{:.2g}", l.worst_ratio)});
     }
-    print(fmt::format("{:>14.2e}\n", 1 - d.cosine));
+    cells.push_back({fmt::format("{:.2e}", 1 - d.cosine)});
+    return cells;
   }
 
   void print_firsts() const {
@@ -302,7 +324,9 @@ class Diff {
   /// Where nothing sets a limit, only runs that agree in every bit are known to be right.
   std::string verdict() const {
     if (alarm_) return "exceeds";
-    if (!bits_ && !loss_) return fmt::format("within, every bit of {} steps agrees", steps_);
+    if (!bits_ && !loss_)
+      return fmt::format("within, every bit of {} steps agrees{}", steps_,
+                         has_same_length() ? "" : "; " + lengths());
     if (band_ && idle_ == steps_)
       return "within by losses alone: no gradient's distance can reach its limit";
     if (band_) return "within";
@@ -313,6 +337,7 @@ class Diff {
   const DiffOptions& options_;
   TraceFile a_, b_;
   std::array<TraceHead, 2> heads_;
+  std::array<std::int64_t, 2> lengths_;  ///< steps
   std::vector<TraceParameter> parameters_;
   std::optional<Band> band_;
   bool must_agree_ = false;
@@ -351,7 +376,8 @@ void add_trace(CLI::App& program, Action& chosen) {
                        "rounding alone carries a run")
           ->type_name("FILE.trace");
   diff->add_option("--alpha", o->alpha, "Probability of a false alarm over all steps")
-      ->check(CLI::Range(1e-9, 0.5))
+      ->type_name("SHARE")
+      ->check(between(1e-9, 0.5))
       ->capture_default_str()
       ->needs(twins);
   diff->callback([o, &chosen] { chosen = [o] { return Diff(*o).run(); }; });

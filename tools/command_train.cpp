@@ -225,7 +225,7 @@ int run(const Options& options, const TrainingSpec& spec, const std::string& who
   observers.attach(how);
   const auto ended = [&](int code) {
     const bool is_quiet = options.is_quiet || options.audit.every == 0;
-    return observers.end(audit ? audit->end(code, is_quiet) : code);
+    return observers.end(audit ? audit->end(code, is_quiet) : code, options.is_quiet);
   };
   const InterruptNoted interrupt;
   try {

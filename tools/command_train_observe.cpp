@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "distributed/launch.hpp"
 #include "generated/version.hpp"
@@ -65,7 +66,8 @@ void add_observe_options(CLI::App& command, ObserveOptions& o) {
       ->type_name("FILE.trace")
       ->needs(against);
   command.add_option("--alpha", o.alpha, "Probability of a false alarm in a run")
-      ->check(CLI::Range(1e-9, 0.5))
+      ->type_name("SHARE")
+      ->check(between(1e-9, 0.5))
       ->capture_default_str();
   command
       .add_option("--on-alarm", o.on_alarm,
@@ -126,7 +128,9 @@ void Observers::attach(train::TrainOptions& how) {
   how.judge = [this](train::Trainer& trainer) { return breaker_->judge(trainer); };
 }
 
-int Observers::end(int code) const {
+int Observers::end(int code, bool is_quiet) const {
+  if (sentinel_ && !is_quiet && own_rank() == 0)
+    std::fprintf(stderr, "opbound: sentinel: %s\n", sentinel_->summary().c_str());
   if (times_ && own_rank() == 0) print(times_->table(Terminal::of(STDOUT_FILENO)));
   const bool is_alarmed = sentinel_ && !sentinel_->alarms().empty();
   return is_alarmed && code == exit_clean ? static_cast<int>(exit_found) : code;

@@ -43,8 +43,9 @@ class Observers {
 
   /// Adds them to a run, the audit among them. `on_note` is told of alarms.
   void attach(train::TrainOptions& how);
-  /// The exit code of a run that would have ended with `code`.
-  int end(int code) const;
+  /// Tells what the sentinel watched, but for `is_quiet`; gives the exit code of a run that would
+  /// have ended with `code`.
+  int end(int code, bool is_quiet) const;
 
  private:
   const ObserveOptions& options_;

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "generated/version.hpp"
 #include "reports/error.hpp"
 #include "suites/suggest.hpp"
+#include "tools/command_help.hpp"
 #include "tools/command_line.hpp"
 #include "tools/commands.hpp"
 
@@ -22,24 +24,23 @@ constexpr int exit_internal = 70;  // EX_SOFTWARE of sysexits.h: a mistake of th
 
 constexpr const char* description =
     "opbound checks numerical operators of model training: every output element against a "
-    "certified\n"
-    "exact value and a bound derived from the algorithm, the summation order and these very "
-    "inputs.";
+    "certified exact value and a bound derived from the algorithm, the summation order and these "
+    "very inputs.";
 
 constexpr const char* footer =
     "A first run:\n"
-    "  opbound run suites/gelu.toml --out gelu.jsonl   check, print the table, keep the records\n"
-    "  opbound explain gelu.jsonl                      the worst record in words\n"
-    "  opbound check --op gelu --precision bf16:fp32:bf16 --in x.npy --out y.npy   your own "
-    "kernel\n"
+    "  check, print the table, keep the records:\n"
+    "    opbound run suites/gelu.toml --out gelu.jsonl\n"
+    "  the worst record in words:\n"
+    "    opbound explain gelu.jsonl\n"
+    "  your own kernel:\n"
+    "    opbound check --op gelu --precision bf16:fp32:bf16 --in x.npy --out y.npy\n"
     "\n"
     "Exit codes: 0 nothing found; 1 an element exceeds its bound, a check failed, stayed "
-    "undecided, or\n"
-    "has a bound that says nothing and is not allowed by name; of diff: something is broken or "
-    "worse;\n"
-    "2 wrong use or input, with one line on standard error; 3 something named by --require is "
-    "missing;\n"
-    "70 a mistake of opbound itself; 130 interrupted, with all finished records kept.";
+    "undecided, or has a bound that says nothing and is not allowed by name; of diff: something is "
+    "broken or worse; 2 wrong use or input, with one line on standard error; 3 something named by "
+    "--require is missing; 70 a mistake of opbound itself; 130 interrupted, with all finished "
+    "records kept.";
 
 int report(int code, const std::string& line) {
   std::fprintf(stderr, "opbound: %s\n", line.c_str());
@@ -50,6 +51,15 @@ int report(int code, const std::string& line) {
 int with_output_written(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   return report(opbound::exit_bad_use, "standard output: cannot be written");
+}
+
+/// What CLI11 says, but for "--steps: 1 required INT:INT in [1 - 9] missing".
+std::string words_of(const CLI::ParseError& error) {
+  std::string words = error.what();
+  const std::size_t required = words.find(": 1 required ");
+  return required != std::string::npos && words.ends_with(" missing")
+             ? words.substr(0, required) + ": no value"
+             : words;
 }
 
 /// What the command line's reader did not take; a word in the place of a command, or of one of a
@@ -69,11 +79,12 @@ int with_output_written(int code) {
           opbound::detail::one_of(commands));
     at = at->get_subcommand(std::string(word));
   }
-  throw opbound::InputError("command line", error.what(), "the usage that --help prints");
+  throw opbound::InputError("command line", words_of(error), "the usage that --help prints");
 }
 
 int run_program(int argc, char** argv) {
   CLI::App program(description, "opbound");
+  program.formatter(std::make_shared<opbound::Help>());
   program.set_version_flag("--version",
                            std::string("opbound ") + opbound::version + " " + opbound::commit,
                            "Print version and commit");

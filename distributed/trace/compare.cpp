@@ -190,6 +190,17 @@ std::vector<std::string> differences(const TraceHead& a, const TraceHead& b) {
   return words;
 }
 
+std::string first_words(const std::vector<std::string>& differences) {
+  constexpr std::size_t few = 3;
+  if (differences.empty()) return "nothing says that it would";
+  std::string line;
+  for (std::size_t i = 0; i < std::min(few, differences.size()); ++i)
+    line += (i == 0 ? "" : ", ") + differences[i];
+  return differences.size() <= few
+             ? line
+             : line + ", and " + std::to_string(differences.size() - few) + " more";
+}
+
 std::optional<FirstCall> first_differing_call(TraceFile& a, TraceFile& b, std::int64_t step) {
   using Name = std::tuple<std::int64_t, int, int, std::string, std::string, std::string, int>;
   const auto named = [&](TraceFile& file) {

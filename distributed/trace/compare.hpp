@@ -52,6 +52,9 @@ bool must_agree_in_bits(const TraceHead& a, const TraceHead& b);
 /// What two runs differ in, in words: "policy.name fp32 / bf16".
 std::vector<std::string> differences(const TraceHead& a, const TraceHead& b);
 
+/// The first few of them, in a line.
+std::string first_words(const std::vector<std::string>& differences);
+
 /// A call that gave two runs other bits although it read the same ones.
 struct FirstCall {
   CallBits bits;

@@ -1,8 +1,10 @@
 #include "distributed/trace/detection.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "distributed/trace/breaker.hpp"
+#include "distributed/trace/jobs.hpp"
 #include "distributed/trace/sentinel.hpp"
 #include "distributed/trace/twin.hpp"
 #include "distributed/train/trainer.hpp"
@@ -37,6 +39,12 @@ AuditOptions of_every(std::int64_t steps) {
   AuditOptions o;
   o.every = steps;
   return o;
+}
+
+/// Faults of one key have one reference.
+std::string key_of(const PlantedFault& fault) {
+  return std::string(fault.policy) + "-" + std::to_string(fault.dropout) + "-" +
+         std::to_string(fault.recomputes) + "-" + std::to_string(fault.norm_eps);
 }
 
 /// What looks on at a run, in this order.
@@ -81,32 +89,50 @@ void Detection::train_traced(const train::TrainingSpec& spec, const std::string&
   train::train(spec, options);
 }
 
-const Detection::Reference& Detection::reference_of(const PlantedFault& fault) {
-  const std::string key = std::string(fault.policy) + "-" + std::to_string(fault.dropout) + "-" +
-                          std::to_string(fault.recomputes) + "-" + std::to_string(fault.norm_eps);
+const Detection::Reference* Detection::find_reference(const std::string& key) const {
   for (const Reference& r : references_)
-    if (r.key == key) return r;
-  const train::TrainingSpec spec = spec_of(fault);
-  const auto file = [&](int twin) {
-    return (options_.folder /
-            (std::to_string(references_.size()) + "-" + std::to_string(twin) + ".trace"))
-        .string();
-  };
-  Reference r{key, file(0), {}};
-  for (int twin = 0; twin <= options_.twins; ++twin) {
-    if (options_.on_progress)
-      options_.on_progress(twin == 0 ? "reference of policy " + std::string(fault.policy)
-                                     : "twin " + std::to_string(twin) + " of it");
-    train_traced(spec, file(twin), twin);
-    if (twin > 0) r.twins.push_back(file(twin));
-  }
-  references_.push_back(std::move(r));
-  return references_.back();
+    if (r.key == key) return &r;
+  return nullptr;
 }
 
-void Detection::run(const PlantedFault& fault, train::Observer& planted, Detected& found) {
-  const Reference& reference = reference_of(fault);
-  if (options_.on_progress) options_.on_progress(std::string(fault.name));
+std::int64_t Detection::missing_references(std::span<const PlantedFault* const> faults) const {
+  std::set<std::string> keys;
+  for (const PlantedFault* fault : faults)
+    if (find_reference(key_of(*fault)) == nullptr) keys.insert(key_of(*fault));
+  return std::ssize(keys) * (1 + options_.twins);
+}
+
+void Detection::train_references(std::span<const PlantedFault* const> faults) {
+  std::vector<Job> jobs;
+  for (const PlantedFault* fault : faults) {
+    if (find_reference(key_of(*fault)) != nullptr) continue;
+    const auto file = [&](int twin) {
+      const std::string name = std::to_string(references_.size()) + "-" + std::to_string(twin);
+      return (options_.folder / (name + ".trace")).string();
+    };
+    Reference r{key_of(*fault), file(0), {}};
+    for (int twin = 0; twin <= options_.twins; ++twin) {
+      if (twin > 0) r.twins.push_back(file(twin));
+      const auto run = [this, fault, twin, to = file(twin)] {
+        begin((twin == 0 ? "reference" : "twin " + std::to_string(twin)) + " of policy " +
+              std::string(fault->policy));
+        train_traced(spec_of(*fault), to, twin);
+      };
+      jobs.push_back({run, options_.on_reference});
+    }
+    references_.push_back(std::move(r));
+  }
+  run_jobs(jobs, options_.workers, options_.should_stop);
+}
+
+void Detection::begin(const std::string& what) const {
+  if (options_.on_progress) options_.on_progress(what);
+}
+
+void Detection::run(const PlantedFault& fault, train::Observer& planted, Detected& found) const {
+  const Reference* const trained = find_reference(key_of(fault));
+  detail::require(trained != nullptr, "references are trained before faults are examined");
+  const Reference& reference = *trained;
   Watch watch(options_, {reference.trace, reference.twins, options_.alpha});
   TraceFile there(reference.trace, TraceFile::Open::read);
   train::TrainOptions options;
@@ -141,7 +167,8 @@ void Detection::run(const PlantedFault& fault, train::Observer& planted, Detecte
   found.is_place_right = fault.is_named_by(best->place);
 }
 
-Detected Detection::examine(const PlantedFault& fault) {
+Detected Detection::examine(const PlantedFault& fault) const {
+  begin(std::string(fault.name));
   Detected found;
   found.fault = &fault;
   const std::unique_ptr<train::Observer> planted = fault.make(options_.first_step);
@@ -149,7 +176,8 @@ Detected Detection::examine(const PlantedFault& fault) {
   return found;
 }
 
-Detected Detection::examine_twin(const PlantedFault& like) {
+Detected Detection::examine_twin(const PlantedFault& like) const {
+  begin("another twin of policy " + std::string(like.policy));
   Detected found;
   found.fault = &like;
   Twin planted(static_cast<std::uint64_t>(options_.twins) + 1);
@@ -157,8 +185,8 @@ Detected Detection::examine_twin(const PlantedFault& like) {
   return found;
 }
 
-CleanRun Detection::examine_clean(const std::string& policy, std::int64_t steps) {
-  if (options_.on_progress) options_.on_progress("clean run of policy " + policy);
+CleanRun Detection::examine_clean(const std::string& policy, std::int64_t steps) const {
+  begin("clean run of policy " + policy);
   train::TrainingSpec spec = options_.base;
   spec.policy = train::read_policy(policy);
   spec.steps = steps;

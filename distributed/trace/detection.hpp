@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,9 @@ struct DetectionOptions {
   int twins = 3;                 ///< of each reference
   double alpha = 1e-3;           ///< of a false alarm: of the reference's checks, of the trend's
   std::int64_t audit_every = 10;
-  std::function<void(const std::string&)> on_progress;  ///< what begins
+  int workers = 1;                                      ///< references at the same time
+  std::function<void(const std::string&)> on_progress;  ///< what begins; called by any thread
+  std::function<void()> on_reference;                   ///< one has ended, or a twin of one
   std::function<bool()> should_stop;
 };
 
@@ -46,17 +49,23 @@ struct CleanRun {
   std::string first_alarm;
 };
 
-/// Trains references and twins as they are needed, then the faulty run.
+/// Compares faulty runs with references and twins of these. The runs know nothing of each other:
+/// once the references are there any number of threads may examine at the same time.
 class Detection {
  public:
   explicit Detection(DetectionOptions options);
 
-  Detected examine(const PlantedFault& fault);
+  /// The runs, references and twins, that `train_references` would train.
+  std::int64_t missing_references(std::span<const PlantedFault* const> faults) const;
+  /// Has to come before a fault, or a twin like one, is examined.
+  void train_references(std::span<const PlantedFault* const> faults);
+
+  Detected examine(const PlantedFault& fault) const;
   /// Audits, norms and the trend over so many steps; no reference.
-  CleanRun examine_clean(const std::string& policy, std::int64_t steps);
+  CleanRun examine_clean(const std::string& policy, std::int64_t steps) const;
   /// A twin that no limit was made of, judged like a faulty run: alarms of the fingerprint, of the
   /// loss and of the rule `cosine below 0.9999`.
-  Detected examine_twin(const PlantedFault& like);
+  Detected examine_twin(const PlantedFault& like) const;
 
  private:
   struct Reference {
@@ -64,9 +73,10 @@ class Detection {
     std::vector<std::string> twins;
   };
   train::TrainingSpec spec_of(const PlantedFault& fault) const;
-  const Reference& reference_of(const PlantedFault& fault);
+  const Reference* find_reference(const std::string& key) const;
   void train_traced(const train::TrainingSpec& spec, const std::string& file, int twin) const;
-  void run(const PlantedFault& fault, train::Observer& planted, Detected& found);
+  void run(const PlantedFault& fault, train::Observer& planted, Detected& found) const;
+  void begin(const std::string& what) const;
 
   DetectionOptions options_;
   std::vector<Reference> references_;

@@ -68,6 +68,7 @@ struct Sentinel::State {
   bool must_agree = false;
   std::vector<Trend> trends;  ///< of the parameters' norms, then of the loss
   std::size_t findings_seen = 0;
+  std::int64_t watched = 0;  ///< steps
   Told told;
   std::int64_t chunks = 1;            ///< whose norms the update's norm is made of
   bool scans = false;                 ///< gradients and weights lie on the host
@@ -105,6 +106,16 @@ Sentinel::~Sentinel() = default;
 
 const std::vector<TraceEvent>& Sentinel::alarms() const { return state_->alarms; }
 const std::vector<TraceEvent>& Sentinel::suspicions() const { return state_->suspicions; }
+
+std::string Sentinel::summary() const {
+  const auto counted = [](std::int64_t n, const std::string& what) {
+    return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+  };
+  const std::int64_t alarms = std::ssize(state_->alarms), doubts = std::ssize(state_->suspicions);
+  return counted(state_->watched, "step") + " watched, " +
+         (alarms == 0 ? "no alarm" : counted(alarms, "alarm")) +
+         (doubts == 0 ? "" : ", " + counted(doubts, "suspicion"));
+}
 
 void Sentinel::State::take(TraceEvent event) {
   // One audit for each kind: it finds again what lasts.
@@ -152,7 +163,9 @@ void Sentinel::begin(const RunView& run) {
     s.must_agree = !s.band && must_agree_in_bits(s.reference->head(), s.tracer.head());
     if (!s.band && !s.must_agree)
       throw InputError(s.options.reference,
-                       "a run that need not give this run's bits, and no twins for limits",
+                       "a run that need not give this run's bits (" +
+                           first_words(differences(s.reference->head(), s.tracer.head())) +
+                           "), and no twins for limits",
                        "--twins, or a reference of the same spec, text, version and ranks");
     std::int64_t idle = 0;
     for (std::int64_t step = 0; s.band && step < run.spec.steps; ++step)
@@ -368,6 +381,7 @@ void Sentinel::updated(const train::StepResult& result) {
   s.check_reference(result.step);
   s.check_trend(result);
   s.share();
+  ++s.watched;
   if (s.scans) s.left = s.weight_hash();
 }
 

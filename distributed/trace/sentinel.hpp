@@ -99,6 +99,8 @@ class Sentinel final : public train::Observer {
   const std::vector<TraceEvent>& alarms() const;
   /// What the trend found: told, kept in the trace, and the next step is audited; no alarm.
   const std::vector<TraceEvent>& suspicions() const;
+  /// "40 steps watched, no alarm"; steps that a run took again count again.
+  std::string summary() const;
 
  private:
   struct State;

@@ -211,6 +211,12 @@ const fs::path ready_folder = fs::path("training") / "policies";
 
 bool names_a_file(const std::string& word) { return word.find_first_of("./") != std::string::npos; }
 
+std::string policy_expected(const std::vector<std::string>& names) {
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return (known.empty() ? "" : detail::one_of(known) + ", or ") +
+         "a file that exists, named with a '.' or '/'";
+}
+
 fs::path ready_file(const std::string& name) {
   const std::vector<std::string> names = ready_policies();
   const std::vector<std::string_view> known(names.begin(), names.end());
@@ -219,7 +225,7 @@ fs::path ready_file(const std::string& name) {
                      "that folder, or a policy's file");
   if (std::find(known.begin(), known.end(), name) == known.end())
     throw InputError("", "unknown policy " + detail::in_quotes_with_suggestion(name, known),
-                     detail::one_of(known) + ", or a file");
+                     policy_expected(names));
   return suites_folder(ready_folder) / ready_folder / (name + ".toml");
 }
 
@@ -245,8 +251,12 @@ Policy read_chain(const fs::path& file, int depth) {
 }  // namespace
 
 Policy read_policy(const std::string& name_or_file) {
-  Policy policy =
-      read_chain(names_a_file(name_or_file) ? fs::path(name_or_file) : ready_file(name_or_file), 0);
+  const bool is_file = names_a_file(name_or_file);
+  std::error_code ignored;  // what cannot be looked at cannot be opened either
+  if (is_file && fs::status(name_or_file, ignored).type() == fs::file_type::not_found)
+    throw InputError("", "no policy's file '" + name_or_file + "'",
+                     policy_expected(ready_policies()));
+  Policy policy = read_chain(is_file ? fs::path(name_or_file) : ready_file(name_or_file), 0);
   require_possible(policy);
   return policy;
 }

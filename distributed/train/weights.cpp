@@ -87,7 +87,21 @@ Checkpoint newest_in(const std::filesystem::path& folder) {
   throw InputError(folder.string(), "no checkpoint in this folder", "one of a training run");
 }
 
-std::map<std::string, Tensor> weights_in(const std::filesystem::path& path, const ModelSpec& m,
+/// A file of something else is not told of by what its header would be alone.
+SafetensorsFile opened(const std::filesystem::path& path) {
+  try {
+    return SafetensorsFile(path);
+  } catch (const InputError& e) {
+    const std::string words = e.what(), place = path.string() + ": ";
+    const std::size_t begin = words.starts_with(place) ? place.size() : 0;
+    throw InputError(path.string(),
+                     "no weights (" + words.substr(begin, words.find(", expected ") - begin) + ")",
+                     "a .safetensors file of parameters under GPT-2's names, a checkpoint, or a "
+                     "folder of them");
+  }
+}
+
+std::map<std::string, Tensor> weights_in(SafetensorsFile& file, const ModelSpec& m,
                                          const std::vector<ParameterSpec>& parameters,
                                          const Format& format) {
   std::map<std::string_view, const ParameterSpec*> known;
@@ -97,7 +111,6 @@ std::map<std::string, Tensor> weights_in(const std::filesystem::path& path, cons
     names.push_back(p.name);
   }
 
-  SafetensorsFile file(path);
   std::map<std::string, Tensor> read;
   const SafetensorsEntry* second_head = nullptr;
   for (const SafetensorsEntry& entry : file.entries()) {
@@ -132,9 +145,10 @@ std::map<std::string, Tensor> read_weights(const std::filesystem::path& path, co
   std::error_code ignored;  // what cannot be looked at cannot be opened either
   if (std::filesystem::is_directory(path, ignored))
     return parameters_in(newest_in(path), path.string(), parameters, format);
+  SafetensorsFile file = opened(path);
   if (is_checkpoint(path))
     return parameters_in(read_checkpoint(path), path.string(), parameters, format);
-  return weights_in(path, m, parameters, format);
+  return weights_in(file, m, parameters, format);
 }
 
 void write_weights(const std::filesystem::path& path, const ModelSpec& m,

@@ -15,7 +15,7 @@ namespace {
 
 const std::string trace_command = "opbound train FILE.toml --trace FILE.trace";
 const std::string pair_command = trace_command + ", of each run of the pair";
-const std::string twin_command = "opbound report A.trace B.trace --twin TWIN.trace --twin ...";
+const std::string twin_command = "opbound report A.trace B.trace --twins TWIN.trace TWIN.trace ...";
 
 /// A run's losses and norms, from a log or a trace.
 struct Course {
@@ -259,7 +259,7 @@ Indicator by_twins(const TracePair& pair, const std::string& name, const std::st
     return std::isfinite(at) && at > 0 ? value(d) / at : value(d);
   });
   const double most = value(worst);
-  Indicator i{name, "no limit without twins: --twin TWIN.trace", legible(most) + unit,
+  Indicator i{name, "no limit without twins: --twins TWIN.trace", legible(most) + unit,
               Standing::no_limit, most == 0 ? "" : distance_link(worst)};
   if (!pair.has_limits()) return i;
   const double bound = pair.must_agree ? 0 : limit(worst);

@@ -43,7 +43,7 @@ bool is_check(std::string_view kind) {
 void read_one(const std::string& path, Inputs& to) {
   if (is_trace(path)) {
     if (to.traces.size() == 2)
-      throw InputError(path, "a third trace", "one run or a pair of runs; twins by --twin");
+      throw InputError(path, "a third trace", "one run or a pair of runs; twins by --twins");
     to.traces.push_back(path);
     return;
   }
@@ -80,7 +80,7 @@ Inputs read_inputs(const std::vector<std::string>& paths, const std::vector<std:
   for (const std::string& path : twins)
     if (!is_trace(path)) throw InputError(path, "no trace", "the trace of a twin");
   if (!twins.empty() && inputs.traces.size() != 2)
-    throw InputError("--twin", std::to_string(inputs.traces.size()) + " traces to compare",
+    throw InputError("--twins", std::to_string(inputs.traces.size()) + " traces to compare",
                      "two, the twins being those of the first");
   inputs.twins = twins;
   return inputs;
