@@ -141,22 +141,34 @@ class CudaSums final : public DeviceSums {
  public:
   explicit CudaSums(const std::vector<SummedPart>& parts) : CudaSums(parts, Table(parts)) {}
 
-  std::vector<GradientSums> of(const std::byte* array, void* stream) override {
-    std::vector<GradientSums> sums(parts_.size());
-    if (count_ == 0) return sums;
-    auto* const s = static_cast<cudaStream_t>(stream);
-    sum_blocks<<<static_cast<unsigned>(count_), lanes, 0, s>>>(
+  ~CudaSums() override {  // a broken device was told before
+    cudaStreamSynchronize(stream_);
+    cudaEventDestroy(ready_);
+    cudaStreamDestroy(stream_);
+  }
+
+  void start(const std::byte* array, void* stream) override {
+    sums_.assign(parts_.size(), {});
+    if (count_ == 0) return;
+    OPBOUND_CUDA_CHECK(cudaEventRecord(ready_, static_cast<cudaStream_t>(stream)));
+    OPBOUND_CUDA_CHECK(cudaStreamWaitEvent(stream_, ready_, 0));
+    sum_blocks<<<static_cast<unsigned>(count_), lanes, 0, stream_>>>(
         blocks_.as<Block>(), reinterpret_cast<const float*>(array), of_blocks_.as<BlockSums>());
     OPBOUND_CUDA_CHECK(cudaGetLastError());
-    sum_parts<<<static_cast<unsigned>(parts_.size()), lanes, 0, s>>>(
+    sum_parts<<<static_cast<unsigned>(parts_.size()), lanes, 0, stream_>>>(
         of_blocks_.as<BlockSums>(), begin_.as<int>(), of_parts_.as<GradientSums>());
     OPBOUND_CUDA_CHECK(cudaGetLastError());
-    OPBOUND_CUDA_CHECK(cudaMemcpyAsync(sums.data(), of_parts_.data(),
-                                       sums.size() * sizeof(GradientSums), cudaMemcpyDeviceToHost,
-                                       s));
-    OPBOUND_CUDA_CHECK(cudaStreamSynchronize(s));
-    for (std::size_t p = 0; p < sums.size(); ++p) sums[p].count = parts_[p].count;
-    return sums;
+  }
+
+  std::vector<GradientSums> finish() override {
+    if (count_ > 0) {
+      OPBOUND_CUDA_CHECK(cudaMemcpyAsync(sums_.data(), of_parts_.data(),
+                                         sums_.size() * sizeof(GradientSums),
+                                         cudaMemcpyDeviceToHost, stream_));
+      OPBOUND_CUDA_CHECK(cudaStreamSynchronize(stream_));
+    }
+    for (std::size_t p = 0; p < sums_.size(); ++p) sums_[p].count = parts_[p].count;
+    return sums_;
   }
 
  private:
@@ -169,11 +181,16 @@ class CudaSums final : public DeviceSums {
         of_parts_(parts.size() * sizeof(GradientSums)) {
     blocks_.copy_from_host(table.blocks.data());
     begin_.copy_from_host(table.begin.data());
+    OPBOUND_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    OPBOUND_CUDA_CHECK(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming));
   }
 
   std::vector<SummedPart> parts_;
   std::size_t count_;  ///< of blocks
   cuda::Memory blocks_, begin_, of_blocks_, of_parts_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t ready_ = nullptr;
+  std::vector<GradientSums> sums_;
 };
 
 }  // namespace

@@ -25,9 +25,11 @@ class DeviceSums {
   DeviceSums& operator=(const DeviceSums&) = delete;
   virtual ~DeviceSums() = default;
 
-  /// The bits of sums_of for each part, in their order. `array` is on the current device, where its
-  /// stream's work comes first; waits for the result. Throws ProviderFailure.
-  virtual std::vector<GradientSums> of(const std::byte* array, void* stream) = 0;
+  /// Starts them, behind what the stream was given so far and beside what it is given next. `array`
+  /// is on the current device and stays as it is until `finish`. Throws ProviderFailure.
+  virtual void start(const std::byte* array, void* stream) = 0;
+  /// Waits for them: the bits of sums_of for each part, in their order.
+  virtual std::vector<GradientSums> finish() = 0;
 };
 
 /// On the current device. Throws Unavailable in a build without CUDA.

@@ -148,7 +148,7 @@ std::vector<SummedPart> Tracer::State::owned_parts() const {
 
 /// By piece; of those that are not owned here: nothing.
 std::vector<GradientSums> Tracer::State::own_sums() const {
-  if (sums_there != nullptr) return sums_there->of(run->arrays.gradient, run->machine.stream());
+  if (sums_there != nullptr) return sums_there->finish();
   const Element e = gradient_element();
   const std::vector<std::byte> own =
       train::owned_array(run->machine, run->owned, e, run->arrays.gradient);
@@ -319,7 +319,10 @@ void Tracer::after_call(const CallPlace&, const train::Step& step, const Call& c
 
 void Tracer::reduced(std::int64_t) {
   State& s = *state_;
-  s.step.gradients = s.all_sums();
+  if (s.sums_there != nullptr)
+    s.sums_there->start(s.run->arrays.gradient, s.run->machine.stream());
+  else
+    s.step.gradients = s.all_sums();
   if (s.is_full) s.gradient = s.whole(s.run->arrays.gradient, s.gradient_element());
 }
 
@@ -351,6 +354,7 @@ void Tracer::State::ask_prompts() {
 
 void Tracer::updated(const train::StepResult& result) {
   State& s = *state_;
+  if (s.sums_there != nullptr) s.step.gradients = s.all_sums();  // beside the update
   s.step.loss = result.loss;
   s.step.loss_scale = result.loss_scale;
   s.step.lr = result.lr;

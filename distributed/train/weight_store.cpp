@@ -105,6 +105,11 @@ void WeightStore::cast_runs(std::size_t unit, std::byte* from, const Format& for
 
 void WeightStore::refresh() {
   if (is_alias_) return;
+  if (is_sharded_) return cast_all();
+  machine_.replay(reinterpret_cast<std::uintptr_t>(this), [this] { cast_all(); });
+}
+
+void WeightStore::cast_all() {
   const Format master = spec_.policy.master;
   std::byte* own = master_;
   for (std::size_t u = 0; u < layout_.units().size(); ++u) {

@@ -41,6 +41,7 @@ class WeightStore {
 
   std::int64_t find_runs(std::size_t unit);
   std::array<std::byte*, 3> gathering_buffers(const std::vector<std::int64_t>& unit_bytes);
+  void cast_all();
   void cast_runs(std::size_t unit, std::byte* from, const Format& format);
 
   const TrainingSpec& spec_;
