@@ -2,9 +2,12 @@
 // `ctest -L device`.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <limits>
 
+#include "distributed/trace/device_sums.hpp"
+#include "distributed/train/machine.hpp"
 #include "reference/certify_device.hpp"
 #include "suites/rerun.hpp"
 #include "suites/run.hpp"
@@ -32,6 +35,30 @@ std::vector<CaseSpec> cases_of(const Op& op) {
   const std::string file = "suites/" + std::string(op.name) + ".toml";
   const std::string built_from = std::string(OPBOUND_SOURCE_DIR) + "/" + file;
   return read_suite(std::filesystem::exists(built_from) ? built_from : file).cases;
+}
+
+/// Parts that begin and end within blocks and rows, one of them empty, with NaN and infinity in
+/// them.
+TEST_F(Device, SumsAGradientAsTheHostDoes) {
+  std::vector<float> g(100000);
+  for (std::size_t i = 0; i < g.size(); ++i)
+    g[i] = static_cast<float>(std::sin(static_cast<double>(i)) * std::pow(2.0, i % 97) * 1e-20);
+  g[70] = std::numeric_limits<float>::quiet_NaN();
+  g[99999] = std::numeric_limits<float>::infinity();
+  const std::vector<trace::SummedPart> parts{
+      {7, 0, 16384, 0}, {8, 100, 50001, 3}, {9, 0, 0, 0}, {10, 16383, 2, 60000}, {11, 5, 99995, 5}};
+  const auto machine = train::device_machine(0);
+  const auto bytes = static_cast<std::int64_t>(g.size() * sizeof(float));
+  std::byte* const there = machine->allocate(bytes);
+  machine->write(there, g.data(), bytes);
+  const auto sums = trace::device_sums(parts);
+  sums->start(there, machine->stream());
+  const std::vector<trace::GradientSums> got = sums->finish();
+  ASSERT_EQ(got.size(), parts.size());
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    EXPECT_TRUE(got[p] == trace::sums_of(parts[p].key, parts[p].first, parts[p].count,
+                                         Element::fp32, g.data() + parts[p].offset))
+        << p;
 }
 
 /// Outputs, bounds, references, verdicts and statistics of every op's quick cases: the host's bits.

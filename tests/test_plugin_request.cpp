@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "ops/providers/plugin.hpp"
+#include "ops/providers/plugin_call.hpp"
 #include "ops/providers/plugin_request.hpp"
 #include "ops/providers/processor_mode.hpp"
 #include "suites/run.hpp"
@@ -46,6 +48,32 @@ TEST(PluginRequest, nothing_is_wrong_before_anything_was_written) {
     EXPECT_EQ(laid.tensor("x").offset % 256, 0U);
     EXPECT_EQ(laid.request.workspace % 256, 0U);
   }
+}
+
+TEST(PluginRequest, in_this_process_a_call_has_the_tensors_where_they_are) {
+  const Laid laid(softmax_case(), 64);
+  std::byte scratch[64];
+  const detail::PluginCall call(laid.request, laid.views(), scratch);
+  for (const char* name : {"x", "y"}) {
+    const auto place = static_cast<std::size_t>(laid.tensor(name).place);
+    EXPECT_EQ(opbound_tensor_named(call.get(), name)->data, laid.views()[place].data);
+  }
+  EXPECT_EQ(call.get()->workspace, scratch);
+  EXPECT_EQ(call.get()->workspace_size, 64U);
+}
+
+TEST(PluginRequest, what_is_not_for_cuda_does_not_run_in_this_process) {
+  const auto refusal = [](const std::string& file) -> std::string {
+    try {
+      plugin_in_process(file, {}, "");
+      return "";
+    } catch (const NotAPlugin& e) {
+      return std::string(e.what()) + ", expected " + e.expected;
+    }
+  };
+  EXPECT_EQ(refusal(OPBOUND_PLUGINS "/gelu.so"),
+            "is for the CPU, expected a plug-in for CUDA, as the run is on a device");
+  EXPECT_EQ(refusal(OPBOUND_PLUGINS "/none.so"), "no such file, expected a shared library");
 }
 
 TEST(PluginRequest, every_byte_outside_of_the_tensors_is_watched) {

@@ -172,6 +172,17 @@ TEST_F(PolicyTest, LaterRulesWinAndLeaveWhatTheyDoNotName) {
   EXPECT_EQ(text_of(p.rule("gelu", 1)), "fp32");
 }
 
+TEST_F(PolicyTest, CastsAreOthersOnlyByARuleOfTheirOwn) {
+  EXPECT_EQ(read("[[rule]]\nprovider = \"torch\"\n").rule("cast", 0).provider, "");
+  const Policy p = read("[[rule]]\nop = \"cast\"\nlayers = 1\nprovider = \"torch\"\n");
+  EXPECT_EQ(p.rule("cast", 0).provider, "");
+  EXPECT_EQ(p.rule("cast", 1).provider, "torch");
+  EXPECT_EQ(p.rule("gelu", 1).provider, "");
+  EXPECT_EQ(refusal("[[rule]]\nop = \"cast\"\nprecision = \"bf16\"\n"),
+            "own.toml:3: precision: of a cast, which follows from the ops beside it, expected "
+            "provider only");
+}
+
 TEST_F(PolicyTest, AnMlpsOpsAreItsOwn) {
   const Policy p = read(
       "[[rule]]\nop = \"mlp\"\nprecision = \"bf16\"\n"
