@@ -84,6 +84,13 @@ OpRule Policy::rule(std::string_view part, int layer) const {
   return rule;
 }
 
+std::string Policy::place_of_provider(std::string_view part, int layer) const {
+  std::string where;
+  for (const OpRuleChange& change : rules)
+    if (change.provider && covers(change, part, layer)) where = change.where;
+  return where;
+}
+
 // ---- what goes with what
 
 namespace {

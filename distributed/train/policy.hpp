@@ -71,6 +71,9 @@ struct Policy {
   /// names and computes in fp32, or in fp64 where that or `master` is fp64. A table without an op
   /// is of the model only.
   OpRule rule(std::string_view part, int layer) const;
+
+  /// File and line of the table that says whose kernel a part gets; empty where none does.
+  std::string place_of_provider(std::string_view part, int layer) const;
 };
 
 /// A ready policy by name, a file suites/training/policies/<name>.toml, or a TOML file, whose name

@@ -134,6 +134,18 @@ const Provider& checked(const Provider& provider, const Step& step) {
   return provider;
 }
 
+/// The call's provider; what is wrong with it is said of the table that names it.
+const Provider& provider_of(const Step& step, const Policy& policy, ProviderTable& providers) {
+  const std::string where = policy.place_of_provider(step.part, step.layer);
+  try {
+    return checked(providers.named(step.provider), step);
+  } catch (const InputError& e) {
+    throw InputError(where, e.what());
+  } catch (const Unavailable& e) {
+    throw Unavailable(where.empty() ? e.what() : where + ": " + e.what());
+  }
+}
+
 }  // namespace
 
 Program::Program(const Tape& tape, Machine& machine, const Address& address,
@@ -163,7 +175,7 @@ Program::Program(const Tape& tape, Machine& machine, const Address& address,
       views.push_back(r.exists()
                           ? view_of(tape.value_of(r), r, base_[static_cast<std::size_t>(r.value)])
                           : contiguous_view(Element::fp32, {0}, nullptr));
-    calls_.push_back({&step, &checked(providers.named(step.provider), step), std::move(call)});
+    calls_.push_back({&step, &provider_of(step, tape.policy(), providers), std::move(call)});
   }
   for (Bound& bound : calls_)
     for (std::size_t t = 0; t < bound.step->tensors.size(); ++t) {

@@ -76,7 +76,8 @@ def measured(steps, is_compiled):
     print(f"torch {torch.__version__} {'compiled' if is_compiled else 'eager'}: "
           f"{SEQUENCES * CONTEXT / statistics.median(later):.0f} tokens/s, "
           f"{1e3 * statistics.median(later):.1f} ms a step, "
-          f"{torch.cuda.max_memory_allocated() / 2 ** 20:.0f} MiB, loss {loss.item():.3f}", flush=True)
+          f"{torch.cuda.max_memory_allocated() / 2 ** 20:.0f} MiB, loss {loss.item():.3f}",
+          flush=True)
 
 
 def main():
