@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "distributed/train/observer.hpp"
@@ -29,7 +30,10 @@ class CallTimes final : public Observer {
  private:
   struct Kind {
     std::string part, direction, provider;
-    auto operator<=>(const Kind&) const = default;
+    bool operator<(const Kind& other) const {
+      return std::tie(part, direction, provider) <
+             std::tie(other.part, other.direction, other.provider);
+    }
   };
   struct Timed {
     Kind kind;
