@@ -169,6 +169,11 @@ typedef struct opbound_provider {
   /* Why it can run nothing, such as a setting that it does not know, in one line; of the members
    * only struct_size and abi_version are read then. NULL: it can. */
   const char* refusal;
+
+  /* Not 0: all that run does for a call on a device is to start work in its stream, on the tensors,
+   * the workspace and memory that stays as it is while the library is open. Such calls may be
+   * recorded once and started again without run, as a CUDA graph. */
+  int32_t is_replayable;
 } opbound_provider;
 
 /* What a plug-in exports. */

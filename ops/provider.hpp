@@ -60,6 +60,8 @@ class Provider {
   virtual bool is_on_device() const { return false; }
   /// Makes its device the current one.
   virtual void select_device() const {}
+  /// May what a call starts be recorded and started again?
+  virtual bool is_replayable() const { return false; }
   /// Starts the call on the current device; the views hold device addresses.
   virtual void run_on_device(const Op&, const Call&) const {
     throw Unavailable(name() + " does not run on a device");

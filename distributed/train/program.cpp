@@ -194,8 +194,9 @@ void Program::move_gradients(std::byte* base) {
 }
 
 bool Program::is_same_each_time() const {
-  return !has_settings_ && std::none_of(calls_.begin(), calls_.end(),
-                                        [](const Bound& b) { return b.step->site >= 0; });
+  return !has_settings_ && std::all_of(calls_.begin(), calls_.end(), [](const Bound& b) {
+    return b.step->site < 0 && b.provider->is_replayable();
+  });
 }
 
 void Program::run(std::uint64_t random_key, const Enter& enter, CallWatch* watch) {

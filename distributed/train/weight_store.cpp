@@ -105,7 +105,7 @@ void WeightStore::cast_runs(std::size_t unit, std::byte* from, const Format& for
 
 void WeightStore::refresh() {
   if (is_alias_) return;
-  if (is_sharded_) return cast_all();
+  if (is_sharded_ || !casts_.is_replayable()) return cast_all();
   machine_.replay(reinterpret_cast<std::uintptr_t>(this), [this] { cast_all(); });
 }
 

@@ -62,6 +62,7 @@ class OwnDevice final : public Provider {
   }
 
   bool is_on_device() const override { return true; }
+  bool is_replayable() const override { return true; }
   void select_device() const override { OPBOUND_CUDA_CHECK(cudaSetDevice(index_)); }
   void run_on_device(const Op& op, const Call& call) const override { op.run_on_device(call); }
 

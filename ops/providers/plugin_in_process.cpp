@@ -25,6 +25,7 @@ class PluginInProcess final : public detail::DescribedPlugin {
   }
 
   bool is_on_device() const override { return true; }
+  bool is_replayable() const override { return library_->is_replayable(); }
   void run_on_device(const Op& op, const Call& call) const override {
     if (!call.forward.empty()) start(op, call, false, call.forward);
     if (!call.backward.empty()) start(op, call, true, call.backward);

@@ -19,6 +19,7 @@ class PluginLibrary {
   explicit PluginLibrary(const PluginSetup& setup);
 
   bool is_for_cuda() const { return provider_.device == OPBOUND_CUDA; }
+  bool is_replayable() const { return provider_.is_replayable != 0; }
 
   /// What it says of itself, as `split` takes it apart and plugin.cpp reads it.
   std::vector<std::string> description() const;

@@ -154,6 +154,7 @@ struct Description {
   std::vector<opbound_algorithm> algorithms;
   std::vector<opbound_function_error> functions;
   std::vector<std::pair<std::string, std::string>> environment;
+  bool is_replayable = false;
 };
 
 /// A description as opbound reads it.
@@ -176,6 +177,7 @@ class Described {
     provider_.functions = of_.functions.data();
     provider_.environment_count = environment_.size();
     provider_.environment = environment_.data();
+    provider_.is_replayable = of_.is_replayable ? 1 : 0;
   }
   Described(const Described&) = delete;  // what it points at is its own
   Described& operator=(const Described&) = delete;

@@ -88,6 +88,7 @@ Description describe() {
   d.environment = settings().entries();
   d.environment.insert(d.environment.begin(),
                        {"cublas cudart", runtime_text(cublasLtGetCudartVersion())});
+  d.is_replayable = true;
   return d;
 }
 

@@ -82,6 +82,7 @@ Description describe() {
                                           std::to_string(CUDNN_FRONTEND_MINOR_VERSION) + "." +
                                           std::to_string(CUDNN_FRONTEND_PATCH_VERSION)},
                    {"cudnn deterministic", is_deterministic() ? "true" : "false"}};
+  d.is_replayable = true;
   return d;
 }
 

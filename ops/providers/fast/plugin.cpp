@@ -52,6 +52,7 @@ Description describe() {
   d.run = run;
   d.workspace_size = workspace_size;
   for (const Kernel& k : all_kernels()) d.algorithms.push_back({k.op, k.direction, k.variants});
+  d.is_replayable = true;
   return d;
 }
 
