@@ -167,5 +167,26 @@ TEST_F(TracerTest, BitsOfCallsTellRunsApart) {
   EXPECT_NE(a, c);
 }
 
+/// The file is a step behind the run, but never behind a checkpoint: a run that is killed after one
+/// goes on from there, and its trace has no gap.
+TEST_F(TracerTest, NoCheckpointIsAheadOfTheFile) {
+  TracerOptions options;
+  options.file = path("a.trace");
+  Tracer tracer(options);
+  train::TrainOptions how;
+  how.observers = {&tracer};
+  train::Trainer trainer(tiny_training("fp32"), how);
+  trainer.set_initial_weights();
+  const auto last = [&] {
+    return TraceFile(options.file.string(), TraceFile::Open::read).last_step();
+  };
+  trainer.step();
+  EXPECT_EQ(last(), -1);
+  trainer.step();
+  EXPECT_EQ(last(), 0);
+  trainer.save(path("c"));
+  EXPECT_EQ(last(), 1);
+}
+
 }  // namespace
 }  // namespace opbound::trace

@@ -36,7 +36,7 @@ class Machine {
   virtual void wait() = 0;
 
   /// What `start` starts, which is the same each time with the same key: a machine that has a way
-  /// to starts all of it at once from the third time on.
+  /// to starts all of it at once from the second time on.
   virtual void replay(std::uint64_t /*key*/, const std::function<void()>& start) { start(); }
 
   /// A moment between what was started before and what is started next; how long it is from one to

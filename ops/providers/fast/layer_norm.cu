@@ -289,6 +289,7 @@ void backward(const Call& c) {
       backward_columns<<<columns, 64, 0, stream_of(c)>>>(x, dy, mean, rstd, p.rows, dgamma, dbeta);
       return;
     }
+    if (c.get().workspace_size < workspace(c)) throw std::runtime_error("too small a workspace");
     auto* const parts = static_cast<float*>(c.get().workspace);
     with_chunks(p.chunks, [&](auto chunks) {
       backward_packed<X, chunks.value>

@@ -67,38 +67,37 @@ struct Vector {
 
 // ---- sums of a warp and of a block, in an order that is the same each time
 
-__device__ inline float warp_sum(float x) {
-  for (int s = 16; s > 0; s /= 2) x = x + __shfl_xor_sync(~0U, x, s);
-  return x;
-}
 /// NaN where any is.
 __device__ inline float larger(float a, float b) { return a != a || a > b ? a : b; }
-__device__ inline float warp_max(float x) {
-  for (int s = 16; s > 0; s /= 2) x = larger(x, __shfl_xor_sync(~0U, x, s));
+
+struct Sum {
+  __device__ static float combine(float a, float b) { return a + b; }
+};
+struct Max {
+  __device__ static float combine(float a, float b) { return larger(a, b); }
+};
+
+template <class Kind>
+__device__ float over_warp(float x) {
+  for (int s = 16; s > 0; s /= 2) x = Kind::combine(x, __shfl_xor_sync(~0U, x, s));
   return x;
 }
+__device__ inline float warp_sum(float x) { return over_warp<Sum>(x); }
 
 /// Of a block of at most 32 warps, all of which get it. `shared`: 32 numbers.
-__device__ inline float block_sum(float x, float* shared) {
+template <class Kind>
+__device__ float over_block(float x, float* shared) {
   const int warps = static_cast<int>(blockDim.x) / 32, own = static_cast<int>(threadIdx.x) / 32;
-  x = warp_sum(x);
+  x = over_warp<Kind>(x);
   __syncthreads();
   if (threadIdx.x % 32 == 0) shared[own] = x;
   __syncthreads();
-  float total = shared[0];
-  for (int w = 1; w < warps; ++w) total = total + shared[w];
-  return total;
+  float all = shared[0];
+  for (int w = 1; w < warps; ++w) all = Kind::combine(all, shared[w]);
+  return all;
 }
-__device__ inline float block_max(float x, float* shared) {
-  const int warps = static_cast<int>(blockDim.x) / 32, own = static_cast<int>(threadIdx.x) / 32;
-  x = warp_max(x);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) shared[own] = x;
-  __syncthreads();
-  float top = shared[0];
-  for (int w = 1; w < warps; ++w) top = larger(top, shared[w]);
-  return top;
-}
+__device__ inline float block_sum(float x, float* shared) { return over_block<Sum>(x, shared); }
+__device__ inline float block_max(float x, float* shared) { return over_block<Max>(x, shared); }
 
 // ---- host
 

@@ -9,7 +9,8 @@ namespace {
 
 constexpr int threads = 256;
 
-// ---- global_norm, scaled: 2^e sqrt(sum (g / 2^e)^2), 2^e <= max |g| < 2^(e + 1)
+// ---- global_norm, scaled as ops/global_norm.hpp has it (Blue 1978): 2^e sqrt(sum (g / 2^e)^2),
+// 2^e <= max |g| < 2^(e + 1)
 
 constexpr unsigned most_parts = 1056;  // eight blocks on each of an H200's multiprocessors
 
